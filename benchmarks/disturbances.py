@@ -169,7 +169,9 @@ def draw(phase: str, expected: Expected, federation: Federation, draws: random.R
         role=draws.choice(federation.roles),
         signal=signal.SIGKILL if draws.random() < 0.75 else signal.SIGTERM,
         event=event,
-        watched=draws.choice([r for r in federation.roles if r >= ACTIVE]) if task.trains else ACTIVE,
+        watched=draws.choice([r for r in federation.roles if federation.trial.roster.owner_of(r)])
+        if task.trains
+        else ACTIVE,
         delay=part * expected.left[task.name, event],
         pause=draws.choice([0.0, draws.uniform(0.0, 1.5)]),
         reconnect=draws.random() < 0.5,

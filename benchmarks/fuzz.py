@@ -1,6 +1,6 @@
 """Random trainings against the oracle, against xgboost, and against the exported model.
 
-    python benchmarks/fuzz.py --runs 500 [--seed S] [--only TEXT] [--jobs N] [--security none | sealed]
+    python benchmarks/fuzz.py --runs 500 [--seed S] [--only TEXT] [--jobs N] [--security none | sealed] [--three]
 
 Training number n is made from the number n alone (random_trainings.py), and runs count up from the first seed, which is
 printed. Every training is compared
@@ -56,7 +56,7 @@ from parity import SEALED_TOLERANCE, values_agree
 from plain_boosting import plain_trees
 from plain_sealed import SealedAnswer, answer_to, joined_weights
 from plain_table import table
-from random_trainings import OTHER_ROWS, Training, random_sealed_training, random_training
+from random_trainings import OTHER_ROWS, Training, coordinated, random_sealed_training, random_training
 
 Model = FedXGBClassifier | FedXGBRegressor
 
@@ -91,10 +91,13 @@ class Outcome:
         return self.parts in (LIGHT_ROOT, NO_HESSIAN)
 
 
-def examine(seed: int, security: str = "") -> Outcome:
-    """Make a training from its number, run it, and compare; with another `security` than it has, if one is given."""
+def examine(seed: int, security: str = "", three: bool = False) -> Outcome:
+    """Make a training from its number, run it, and compare; with another `security` than it has, if one is given.
+
+    With `three` an auxiliary of three participants or more is the coordinator too.
+    """
     started = time.perf_counter()
-    training = _training(seed, security)
+    training = _training(seed, security, three)
     outcome = Outcome(seed, training.objective, str(training), is_paper=training.params.get("security") == "paper")
     try:
         outcome = _compare(training, outcome)
@@ -105,11 +108,17 @@ def examine(seed: int, security: str = "") -> Outcome:
     return replace(outcome, seconds=time.perf_counter() - started)
 
 
-def _training(seed: int, security: str) -> Training:
-    if security == "sealed":
-        return random_sealed_training(seed)
-    training = random_training(seed)
-    return replace(training, params=training.params | {"security": security}) if security else training
+def _training(seed: int, security: str, three: bool = False) -> Training:
+    training = random_sealed_training(seed) if security == "sealed" else random_training(seed)
+    if three and training.params.get("security") != "paper":
+        training = coordinated(training)
+    return (
+        training
+        if security == "sealed"
+        else replace(training, params=training.params | {"security": security})
+        if security
+        else training
+    )
 
 
 def _compare(training: Training, outcome: Outcome) -> Outcome:
@@ -298,13 +307,13 @@ def _coded(training: Training, joined: Joined) -> Any:
 # The run
 
 
-def run(seeds: Sequence[int], jobs: int, security: str = "") -> Iterator[Outcome]:
+def run(seeds: Sequence[int], jobs: int, security: str = "", three: bool = False) -> Iterator[Outcome]:
     """Yield the outcomes, in the order of the seeds; each of several jobs is a process of its own."""
     if jobs == 1:
-        yield from map(examine, seeds, repeat(security))
+        yield from map(examine, seeds, repeat(security), repeat(three))
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(examine, seeds, repeat(security))
+        yield from pool.map(examine, seeds, repeat(security), repeat(three))
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> int:
@@ -315,6 +324,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     parser.add_argument("--only", default="", help="only trainings whose description contains this, such as poisson")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
     parser.add_argument("--security", default="", choices=["none", "sealed"], help="train in the open, or sealed")
+    parser.add_argument("--three", action="store_true", help="an auxiliary of three or more is the coordinator too")
     args = parser.parse_args(arguments)
     if args.runs < 1 or args.jobs < 1:
         parser.error(f"--runs and --jobs must be 1 or more, not {args.runs} and {args.jobs}")
@@ -322,15 +332,15 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     seeds = [
         seed
         for seed in range(first, first + args.runs)
-        if not args.only or args.only in str(_training(seed, args.security))
+        if not args.only or args.only in str(_training(seed, args.security, args.three))
     ]
     print(f"{len(seeds)} trainings, from seed {first}", file=sys.stderr, flush=True)
     outcomes = []
     began = time.perf_counter()
-    for outcome in run(seeds, args.jobs, args.security):
+    for outcome in run(seeds, args.jobs, args.security, args.three):
         outcomes.append(outcome)
         if outcome.difference:
-            print(_line(outcome, args.security), file=out, flush=True)
+            print(_line(outcome, args.security, args.three), file=out, flush=True)
         differing = sum(bool(o.difference) for o in outcomes)
         told = f"{len(outcomes)}/{len(seeds)}, {differing} differ, {time.perf_counter() - began:.0f} s"
         print(told, file=sys.stderr, end="\r" if sys.stderr.isatty() else "\n", flush=True)
@@ -338,8 +348,9 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     return 1 if not outcomes or any(o.difference for o in outcomes) else 0
 
 
-def _line(outcome: Outcome, security: str = "") -> str:
-    command = f'make fuzz ARGS="--runs 1 --seed {outcome.seed}{" --security " * bool(security)}{security}"'
+def _line(outcome: Outcome, security: str = "", three: bool = False) -> str:
+    options = f"{' --security ' * bool(security)}{security}{' --three' * three}"
+    command = f'make fuzz ARGS="--runs 1 --seed {outcome.seed}{options}"'
     return f"seed {outcome.seed}: {outcome.difference} ({outcome.text}); repeat: {command}"
 
 

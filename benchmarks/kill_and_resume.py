@@ -1,10 +1,11 @@
 """Strike a random role at a random moment, start it again, and compare with what undisturbed roles make.
 
     python benchmarks/kill_and_resume.py --runs 200 [--topology mesh] [--security sealed] [--seed S] [--minutes M]
-                                         [--keep FOLDER] [--fresh] [--json]
+                                         [--coordinator retail] [--keep FOLDER] [--fresh] [--json]
 
 Every role is a process over mTLS on loopback. Processes are forked from one that has everything loaded (nursery.py),
-which spares most of the time; with --fresh each is started as an organisation would.
+which spares most of the time; with --fresh each is started as an organisation would. There are three participants
+and a coordinator; with --coordinator one of the three is it.
 
 The runs take turns in four phases (disturbances.py): a training at any moment; its last round and its end; a scoring,
 all participants with `--predict`; auxiliaries that serve, while the active participant scores a file, or asks batch
@@ -39,7 +40,7 @@ from typing import TextIO
 from disturbances import PHASES, Run, disturbed, draw, events, undisturbed
 from mpfedxgb.config import TOPOLOGIES
 from nursery import Nursery
-from operated import Federation, Hang, Trouble
+from operated import PARTICIPANTS, Federation, Hang, Trouble
 
 _MISSES = 50
 """Strikes in a row that may come too late before something must be wrong."""
@@ -116,6 +117,9 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     parser.add_argument("--keep", type=Path, default=None, help="copy of the first run that goes wrong; not there yet")
     parser.add_argument("--topology", default="star", choices=TOPOLOGIES, help="how participants are connected")
     parser.add_argument("--security", default="strict", choices=("strict", "sealed"))
+    parser.add_argument(
+        "--coordinator", default=None, choices=PARTICIPANTS[1:], help="who coordinates beside its columns"
+    )
     parser.add_argument("--fresh", action="store_true", help="let every process load everything itself")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(arguments)
@@ -128,7 +132,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         nursery = None if args.fresh else stack.enter_context(Nursery())
-        federation = Federation(Path(folder), nursery, args.rows, training, network, args.topology)
+        federation = Federation(Path(folder), nursery, args.rows, training, network, args.topology, args.coordinator)
         try:
             if not args.json:
                 print(f"seed {seed}", file=out, flush=True)

@@ -21,7 +21,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import UserError
 from mpfedxgb.federation.settings.template import ID, LABEL
-from mpfedxgb.party.roster import ACTIVE, COORDINATOR
+from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.testing.samples import sample_tables
 from mpfedxgb.testing.trial import Trial, last_line
 from nursery import Child, Nursery
@@ -71,9 +71,9 @@ class Task:
         """Whether it is a training, which all participants have to finish; otherwise the active one's end counts."""
         return self.active == "--train"
 
-    def stays(self, role: int) -> bool:
+    def stays(self, role: int, deals_only: bool) -> bool:
         """Return whether a role's process must not end."""
-        return role == COORDINATOR or (role != ACTIVE and self.others == "--serve")
+        return deals_only or (role != ACTIVE and self.others == "--serve")
 
 
 TRAINING = Task("training", "--train", "--train")
@@ -94,13 +94,15 @@ class Federation:
         training: dict[str, Any],
         network: dict[str, Any],
         topology: str = "star",
+        coordinator: str | None = None,
     ) -> None:
         tables = {name: files["train"] for name, files in sample_tables(PARTICIPANTS).items()}
         chosen = set(tables[PARTICIPANTS[0]][ID].iloc[:rows])
         tables = {name: table[table[ID].isin(chosen)] for name, table in tables.items()}
         to_score = {name: files["score"] for name, files in sample_tables(PARTICIPANTS).items()}
         self.nursery, self.is_sealed = nursery, training.get("security") == "sealed"
-        self.trial = Trial(folder, tables, LABEL, ID, training, {**network, "reconnect": True}, to_score, topology)
+        waiting = {**network, "reconnect": True}
+        self.trial = Trial(folder, tables, LABEL, ID, training, waiting, to_score, topology, coordinator=coordinator)
         settings = self.trial.settings(ACTIVE)
         predict = 'predict = "score.csv"\n'
         settings.write_text(settings.read_text().replace(predict, predict + 'predictions = "predictions.csv"\n'))
@@ -196,7 +198,8 @@ class Federation:
         else:
             what = task.active if role == ACTIVE else task.others
             module = "mpfedxgb"
-            arguments = ["coordinator", str(settings)] if role == COORDINATOR else ["participant", str(settings), what]
+            dealing, taking_part = ["coordinator", str(settings)], ["participant", str(settings), what]
+            arguments = dealing if self._deals_only(role) else taking_part
         if self.nursery is not None:
             self.running[role] = self.nursery.start(arguments, log, **({"module": module} if module == "asker" else {}))
             return
@@ -212,7 +215,7 @@ class Federation:
             code = child.wait(patience(STOPPING))
         except subprocess.TimeoutExpired:
             raise Hang(f"{self._name(role)} did not end in time after {number.name}") from None
-        if code == ExitCode.DONE and not self._task.stays(role):
+        if code == ExitCode.DONE and not self._stays(role):
             return False
         if code not in ((-signal.SIGKILL,) if number == signal.SIGKILL else (ExitCode.STOPPED, -signal.SIGTERM)):
             raise Trouble(self._how_it_ended(role, code))
@@ -225,7 +228,7 @@ class Federation:
             code = child.poll()
             if code is None or role in self._done:
                 continue
-            if self._task.stays(role) or code not in (ExitCode.DONE, *_AGAIN):
+            if self._stays(role) or code not in (ExitCode.DONE, *_AGAIN):
                 raise Trouble(self._how_it_ended(role, code))
             if code == ExitCode.DONE and (self._task.trains or role == ACTIVE):
                 self._done.add(role)
@@ -264,6 +267,12 @@ class Federation:
             _, traceback, told = self.log(role).partition("Traceback")
             if traceback:
                 raise Trouble(f"there is a traceback in the log of {self._name(role)}: {told[:2000]}")
+
+    def _stays(self, role: int) -> bool:
+        return self._task.stays(role, self._deals_only(role))
+
+    def _deals_only(self, role: int) -> bool:
+        return not self.trial.roster.owner_of(role)
 
     def _name(self, role: int) -> str:
         return self.trial.roster.name(role)

@@ -70,7 +70,11 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None, eval_
     start = _times_power(base if is_logistic else np.zeros(len(base)), places)
     y = labels.y.astype(np.int64) << PLACES if is_logistic else _times_power(labels.y - base[:rows], places)
     count = params.n_estimators if rounds is None else rounds
-    sealed = reference.RefSealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding)
+    most = None
+    if params.largest_step:
+        step = Fraction(float(np.float32(params.learning_rate))) * Fraction(params.largest_step) * Fraction(2) ** places
+        most = math.floor(step + Fraction(1, 2))
+    sealed = reference.RefSealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding, most)
     return Encoded(y, weights, sealed, places, scale)
 
 
@@ -129,7 +133,7 @@ class SealedBoosting(PlainBoosting):
         unit = Fraction(2) ** (WEIGHT_BITS - encoded.places)
 
         def weight_of(leaf: reference.RefLeaf) -> int:
-            return reference.sealed_weight(leaf, sealed, rules.lam)
+            return reference.sealed_weight(leaf, sealed, rules.lam, rules.alpha)
 
         trees = [self.joined(root, lambda leaf: Leaf(round(weight_of(leaf) * unit)), lambda _: None) for root in roots]
         weights = [[weight_of(n) for n in level_by_level(r) if isinstance(n, reference.RefLeaf)] for r in roots]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -133,7 +133,22 @@ def random_training(seed: int) -> Training:
     shares = rng.choice([0.0, 0.5, 2.0], OTHER_ROWS) + 1e-3 if evaluates and rng.random() < 0.4 else None
     params |= {"insecure_seed": seed} | _weighs_more(rng, objective, is_paper)
     start = _base_margin(rng, objective, y) if rng.random() < 0.15 else None
-    return Training(seed, objective, params, tables, y, weight, evaluates, shares, curve, start)
+    drawn = Training(seed, objective, params, tables, y, weight, evaluates, shares, curve, start)
+    has_three = len(tables) > 2 and not is_paper
+    return coordinated(drawn) if has_three and np.random.default_rng([seed, 2]).random() < 0.2 else drawn
+
+
+def coordinated(training: Training) -> Training:
+    """Return a training in which an auxiliary is the coordinator too; where there are two participants, a third joins.
+
+    Its table comes last, as its columns do.
+    """
+    tables = dict(training.tables)
+    for m in range(len(tables) + 1, 4):
+        tables[f"P{m}"] = next(iter(tables.values())).iloc[:, :0]
+    name = str(np.random.default_rng([training.seed, 3]).choice(list(tables)[1:]))
+    tables[name] = tables.pop(name)
+    return replace(training, tables=tables, params=training.params | {"coordinator": name})
 
 
 def random_sealed_training(seed: int) -> Training:

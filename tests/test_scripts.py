@@ -21,6 +21,7 @@ import mpfedxgb
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.errors import SettingsError, UnknownParameterError
 from mpfedxgb.schema.training import BY_NAME
+from support.xgboost_versions import IS_3_4
 
 HERE = Path(__file__).parent / "scripts"
 OWN = sorted(path.stem for path in HERE.glob("*.py"))
@@ -44,6 +45,9 @@ NEEDS = {
     "s10_pipeline": ("booster",),
 }
 """What a script needs and this version may still refuse."""
+
+OF_3_4 = ("search", "losses")
+"""Scripts that xgboost answers otherwise before 3.4: where L1 meets clipped weights, and of absolute errors."""
 
 
 def changed(source: str) -> str:
@@ -98,6 +102,8 @@ def test_scripts_give_xgboosts_results(name: str) -> None:
         return
     models = [value for value in names.values() if isinstance(value, (FedXGBClassifier, FedXGBRegressor))]
     assert {model.security for model in models} <= {"strict"}
+    if name in OF_3_4 and not IS_3_4:
+        return
     expected, found = run(source, name)["result"], names["result"]
     assert list(found) == list(expected)
     for what, value in expected.items():

@@ -208,10 +208,11 @@ def _of_estimators() -> list[Parameter]:
 
 
 def _who(kinds: frozenset[str]) -> str:
-    words = {"auxiliary": "auxiliaries"}
     if kinds == ALL:
         return "all"
-    return "participants" if len(kinds) == 2 else words.get(*kinds, *kinds)
+    apart = kinds - {"coordinating"}
+    words = "participants" if len(apart) == 2 else {"auxiliary": "auxiliaries"}.get(*apart, *apart)
+    return f"{words} that do not coordinate" if kinds == apart and "auxiliary" in kinds else words
 
 
 def _values(kind: Kind, quote: str) -> str:

@@ -113,7 +113,7 @@ def test_metrics(model: FedXGBClassifier) -> None:
         for name, values in found.items():
             np.testing.assert_array_equal(lines[f"{on} {name}"].get_ydata(), values)
             np.testing.assert_array_equal(lines[f"{on} {name}"].get_xdata(), range(len(values)))
-    assert lines[f"best round {model.best_iteration_}"].get_xdata()[0] == model.best_iteration_
+    assert lines[f"best boosting round {model.best_iteration_}"].get_xdata()[0] == model.best_iteration_
     assert len(plot_metrics(model, "auc").get_lines()) == 3
     later = FedXGBClassifier(**QUICK).fit(
         halves(X), labels(X, "binary"), eval_set=[(halves(X), labels(X, "binary"))], xgb_model=model

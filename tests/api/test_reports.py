@@ -44,7 +44,7 @@ def test_the_forecast_is_beside_what_it_was(fitted: FedXGBClassifier, tmp_path: 
         page = parse(fitted.report(tmp_path / f"{name}.html", name).read_text())
         (section,) = (one for one in page.all("section") if one.attributes["id"] == "forecast")
         rows = {row.inside[0].text: [cell.text for cell in row.inside[1:]] for row in section.all("tr")[1:]}
-        assert rows["rounds of messages"][:2] == [f"{told.rounds:,}", f"{fitted.run_.rounds:,}"]
+        assert rows["message rounds"][:2] == [f"{told.rounds:,}", f"{fitted.run_.rounds:,}"]
         assert rows["bytes sent"][:2] == [bytes_text(c.bytes_sent) for c in (told.roles[name], fitted.run_.roles[name])]
         assert rows["memory"] == [bytes_text(told.memory[name]), "", ""]
 

@@ -176,7 +176,7 @@ class TestSimulate:
         where = f"the {len(y)} rows of {tmp_path / 'later.csv'}"
         assert re.search(rf"score: {re.escape(told)}, auc 0\.\d{{4}} on {re.escape(where)}\n", shell.out)
         trained = len(twin.partial_models_[0].trees)
-        assert f"best round: {twin.best_iteration_ + 1} of {trained}; the model predicts with the trees" in shell.out
+        assert f"best boosting round: {twin.best_iteration_ + 1} of {trained}; the model predicts with" in shell.out
         record = json.loads((tmp_path / "out" / "run.json").read_text())
         assert record["metrics"] == twin.evals_result_
         assert record["score"]["error"] == pytest.approx(found["error"])

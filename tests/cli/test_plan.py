@@ -71,7 +71,7 @@ def test_from_sizes(shell: Shell) -> None:
     assert shell.run(*asked, "--json") == 0
     told = json.loads(shell.out)
 
-    assert f"{told['rounds']} rounds, {told['hops']} hops" in page
+    assert f"{told['rounds']} message rounds, {told['hops']} hops" in page
     assert told["candidate_columns"] == {"P1": 217, "P2": 217, "P3": 217, "P4": 217}
     assert told["setup_bytes_sent"]["P2"] >= 8 * 217 * 1_000_000
     assert told["memory"]["P1"] > 8 * 651 * 1_000_000

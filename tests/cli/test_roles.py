@@ -250,5 +250,5 @@ def test_a_stop_is_not_lost_in_a_log(monkeypatch: pytest.MonkeyPatch, logger: lo
     assert isinstance(handler, logging.StreamHandler)
     handler.setStream(Interrupted())
     with pytest.raises(StoppedError):
-        logging.getLogger("mpfedxgb.session").info("round 3 is done")
+        logging.getLogger("mpfedxgb.session").info("boosting round 3 is done")
     handler.setStream(sys.stderr)

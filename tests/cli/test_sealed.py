@@ -46,7 +46,7 @@ def test_simulate(shell: Shell, table: Path, tmp_path: Path) -> None:
     assert Entry.EVALUATION_MARGINS in names
     assert Entry.LEAF_MEMBERSHIP not in names
     judged = len(kept["metrics"]["validation_0"]["logloss"])
-    assert f"best round: {kept['trees']} of {judged}; the model predicts" in shell.out
+    assert f"best boosting round: {kept['trees']} of {judged}; the model predicts" in shell.out
     assert NO_METRIC not in shell.out
     assert shell.run("show", out) == 0
     assert "leaf shared among all" in shell.out

@@ -59,6 +59,8 @@ SHAPES = {
     "weights": case(3, weighted=True, weights=True),
     "regression": case(2, objective="reg:squarederror"),
     "counts": case(3, objective="count:poisson"),
+    "L1 penalty": case(3, reg_alpha=0.01, min_child_weight=0.5),
+    "clipped weights, a mesh": case(3, topology="mesh", max_delta_step=0.9, colsample_bytree=0.6),
     "evaluation rows, may stop": case(4, eval_rows=37, may_stop_early=True),
     "a loss of one's own": case(2, objective="custom"),
     "a mesh": case(2, topology="mesh"),
@@ -79,6 +81,9 @@ SHAPES = {
     ),
     "sealed, weights in regression": case(
         2, objective="reg:squarederror", weighted=True, weights=True, security="sealed"
+    ),
+    "sealed, L1 penalty, clipped weights": case(
+        2, objective="reg:squarederror", reg_alpha=0.01, max_delta_step=0.9, security="sealed"
     ),
     "sealed, rows in chunks, a mesh": case(3, topology="mesh", security="sealed", chunk=64),
     "sealed, evaluation, a wide mesh": case(

@@ -165,7 +165,7 @@ def test_a_role_that_is_stopped_says_why(tmp_path: Path, nursery: Nursery, role:
     """On SIGTERM it tells the others, who end with its reason and their own code; participants have checkpoints."""
     with place(tmp_path, nursery, training=ENDLESS, network={"deadline": patience(300.0)}) as made:
         made.start_all()
-        made.wait_for(2, "round 2 of 100000 is done and kept")
+        made.wait_for(2, "boosting round 2 of 100000 is done and kept")
         began, limit = time.monotonic(), patience(100.0)
         made.children[role].send_signal(signal.SIGTERM)
         codes = made.codes()
@@ -192,7 +192,7 @@ def test_a_role_that_hangs_is_lost(tmp_path: Path, nursery: Nursery) -> None:
             options = {"training": ENDLESS, "network": {"deadline": DEADLINE}}
             places[role] = stack.enter_context(place(folder, nursery, **options))
             places[role].start_all()
-            places[role].wait_for(2, "round 1 of 100000 is done and kept")
+            places[role].wait_for(2, "boosting round 1 of 100000 is done and kept")
             places[role].children[role].send_signal(signal.SIGSTOP)
         began, limit = time.monotonic(), 1.5 * DEADLINE + 5.0 + patience(60.0)  # patience, lingering, a busy machine
         for role, made in places.items():
@@ -212,7 +212,7 @@ def test_a_role_that_is_killed_is_lost(tmp_path: Path, nursery: Nursery, role: i
     """The others notice at once, long before their deadline."""
     with place(tmp_path, nursery, training=ENDLESS, network={"deadline": patience(300.0)}) as made:
         made.start_all()
-        made.wait_for(2, "round 1 of 100000 is done and kept")
+        made.wait_for(2, "boosting round 1 of 100000 is done and kept")
         began, limit = time.monotonic(), patience(100.0)
         made.children[role].kill()
         codes = made.codes()

@@ -421,7 +421,7 @@ def test_killed_outright(tmp_path: Path, nursery: Nursery) -> None:
     """The record of a process that was killed has every round that it kept, and says that it did not end."""
     with place(tmp_path, nursery, training={"n_estimators": 100_000}) as made:
         made.start_all()
-        made.wait_for(2, "round 3 of 100000 is done and kept")
+        made.wait_for(2, "boosting round 3 of 100000 is done and kept")
         made.children[2].send_signal(signal.SIGKILL)
         made.codes()
         (killed,) = read_record(RoleSettings.from_toml(made.trial.settings(2))).attempts

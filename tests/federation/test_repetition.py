@@ -64,7 +64,7 @@ class Stopping(Observer):
 
     def on_progress(self, what: str) -> None:
         """Stop, if it is that round."""
-        if what.startswith(f"round {self._rounds} of"):
+        if what.startswith(f"boosting round {self._rounds} of"):
             raise StoppedError("stopped by SIGTERM")
 
 
@@ -156,7 +156,7 @@ def test_a_last_round_that_a_disk_lost_is_made_again(tmp_path: Path, monkeypatch
         note.write_text(damaged)
         ended = run(places)
         assert isinstance(ended[2], CheckpointError)
-        assert "is damaged, so that nobody knows which round all participants had" in str(ended[2])
+        assert "is damaged, so that nobody knows which boosting round all participants had" in str(ended[2])
     note.write_text(told)
     assert not isinstance(run(places)[2], Exception)
 

@@ -278,7 +278,7 @@ class TestMessages:
             ("bank", "federation", "participants", ["bank"], "2 to 255 participants"),
             ("bank", "federation", "participants", ["bank", "bank"], 'names "bank" twice'),
             ("bank", "federation", "participants", ["bank", "Tele com"], "participants .* is not a name"),
-            ("bank", "federation", "coordinator", "bank", "is one of the participants"),
+            ("bank", "federation", "coordinator", "bank", "takes three participants or more, not 2"),
             ("bank", "role", "name", "banc", "is no role of this federation; did you mean bank?"),
             ("coordinator", "role", "model", "m.json", "the coordinator keeps no model"),
             ("telecom", "network", "listen", "0.0.0.0:1", "auxiliary participants dial out and never listen"),

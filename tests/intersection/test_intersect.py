@@ -37,18 +37,22 @@ def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[
     """Find what is in common, as a participant; the coordinator passes keys on."""
     if meddle is not None:
         meddle(party)
-    if party.is_coordinator:
+    if not party.owner:
         return pass_keys_on(party)
     (agreed,) = agree_on_pads(party, GROUP, 1)
     return intersect(party, "training", ids, GROUP, agreed, least)
 
 
-def found(lists: Sequence[Sequence[str]], least: int = 1, **tuning: Any) -> list[list[str]]:
-    """Return what each participant finds to be in common, in its own order."""
-    private = [((),), *((ids, least) for ids in lists)]
-    run = run_locally(program, Roster(NAMES[: len(lists)]), private, patient(**tuning))
-    assert len({tuple(ledger) for ledger in run.ledgers[1:]}) == 1
-    marks: list[Marks] = run.results[1:]
+def found(
+    lists: Sequence[Sequence[str]], least: int = 1, coordinates: bool = False, topology: str = STAR, **tuning: Any
+) -> list[list[str]]:
+    """Return what each participant finds to be in common, in its own order; the last may be the coordinator too."""
+    names, private = NAMES[: len(lists)], [(ids, least) for ids in lists]
+    roster = Roster.coordinated_by(names, names[-1]) if coordinates else Roster(names)
+    private = [private[-1], *private[:-1]] if coordinates else [((), least), *private]
+    run = run_locally(program, roster, private, replace(patient(**tuning), topology=topology))
+    assert len({tuple(ledger) for ledger in run.ledgers[not coordinates :]}) == 1
+    marks: list[Marks] = roster.by_owner(run.results)
     return [[one for one, mark in zip(ids, its, strict=True) if mark] for ids, its in zip(lists, marks, strict=True)]
 
 
@@ -60,7 +64,10 @@ def test_what_sets_say(participants: int, data: st.DataObject) -> None:
     universe = data.draw(st.sets(st.text(max_size=5), min_size=1, max_size=9))
     lists = [data.draw(st.lists(st.sampled_from(sorted(universe)), unique=True)) for _ in range(participants)]
     want = set(lists[0]).intersection(*lists[1:])
-    assert found(lists, least=0) == [[one for one in ids if one in want] for ids in lists]
+    coordinates = participants > 2 and data.draw(st.booleans())
+    topology = data.draw(st.sampled_from(TOPOLOGIES))
+    everyone = found(lists, 0, coordinates, topology)
+    assert everyone == [[one for one in ids if one in want] for ids in lists]
 
 
 @pytest.mark.parametrize("beat", [0.0, 1.0])
@@ -69,7 +76,8 @@ def test_more_than_one_message(participants: int, beat: float) -> None:
     """Lists of several messages and very different lengths, either longer; P_1 may say often that it is there."""
     few, many = [str(i) for i in range(40, 60)], [str(i) for i in range(90)]
     for lists in ([few] + [many] * (participants - 1), [many] + [few] * (participants - 1)):
-        assert found(lists, aligned_ids=16, sign_of_life=beat) == [few] * participants
+        for coordinates in {False, participants > 2}:
+            assert found(lists, 1, coordinates, aligned_ids=16, sign_of_life=beat) == [few] * participants
 
 
 def test_promised_costs() -> None:

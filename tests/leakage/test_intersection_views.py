@@ -21,7 +21,7 @@ from mpfedxgb.intersection import intersect as module
 from mpfedxgb.intersection.dictionary import Shape
 from mpfedxgb.intersection.group import Edwards25519, Oracles, agree_on_pads, pass_keys_on
 from mpfedxgb.intersection.intersect import dictionary_of, intersect
-from mpfedxgb.party import Party, run_locally
+from mpfedxgb.party import Party, Roster, run_locally
 from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.transport.frame import Kind
 from support.views import Recorder
@@ -80,7 +80,7 @@ class ToyOracles(Oracles):
 
 def find(party: Party, ids: Sequence[str], group: Any, **options: Any) -> None:
     """Intersect, as a participant; the coordinator passes the keys of pads on."""
-    if party.is_coordinator:
+    if not party.owner:
         pass_keys_on(party)
         return
     (agreed,) = agree_on_pads(party, group, 1)
@@ -95,8 +95,18 @@ OF_P1 = [("c", "g", "a"), ("c", "e", "g"), ("c", "g", "x")]
 """Lists of P_1 with the same common ids, and another id at each place of the order."""
 
 
+ROSTERS = {"independent": Roster.numbered(3), "P3": Roster(("P1", "P2"), "P3", coordinator_owns=True)}
+"""Three participants, by who coordinates."""
+
+
 def view_of_auxiliaries(
-    ids: Sequence[str], scalar: int, hashed: int, order: Sequence[int], patch: pytest.MonkeyPatch, shuffles: bool
+    ids: Sequence[str],
+    scalar: int,
+    hashed: int,
+    order: Sequence[int],
+    patch: pytest.MonkeyPatch,
+    shuffles: bool,
+    roster: Roster,
 ) -> View:
     """Run the protocol and return all that two auxiliaries, who know their own keys, were sent by P_1."""
     patch.setattr(module, "os_entropy", bytes)
@@ -106,25 +116,29 @@ def view_of_auxiliaries(
     groups = {1: (scalar,), 2: (2, 3), 3: (4, 2)}
 
     def program(party: Party) -> None:
-        mine = ToyGroup(*groups.get(party.role, ()))
-        find(party, lists.get(party.role, ()), mine, make_oracles=lambda salt: ToyOracles(table))
+        mine = ToyGroup(*groups.get(party.owner, ()))
+        find(party, lists.get(party.owner, ()), mine, make_oracles=lambda salt: ToyOracles(table))
 
     recorder = Recorder()
-    run_locally(program, 3, tap=recorder)
-    frames = recorder.received(frozenset({2, 3}), [Kind.DATA])
+    run_locally(program, roster, tap=recorder)
+    frames = recorder.received(frozenset(map(roster.role_of, (2, 3))), [Kind.DATA, Kind.OWN])
     return tuple(tuple(array.tobytes() for array in frame.arrays) for frame in frames)
 
 
-def views_of_auxiliaries(ids: Sequence[str], patch: pytest.MonkeyPatch, shuffles: bool) -> Counter[View]:
+def views_of_auxiliaries(
+    ids: Sequence[str], patch: pytest.MonkeyPatch, shuffles: bool, roster: Roster = ROSTERS["independent"]
+) -> Counter[View]:
     """Return the views over every scalar of P_1, every hash of its other id and every order."""
     orders = list(permutations(range(len(ids)))) if shuffles else [()]
     every = product(range(1, ORDER), range(1, ORDER), orders)
-    return Counter(view_of_auxiliaries(ids, a, h, order, patch, shuffles) for a, h, order in every)
+    return Counter(view_of_auxiliaries(ids, a, h, order, patch, shuffles, roster) for a, h, order in every)
 
 
-def test_auxiliaries_see_nothing_of_other_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their view is the same whichever other id P_1 has, wherever it stands."""
-    first, *others = (views_of_auxiliaries(ids, monkeypatch, shuffles=True) for ids in OF_P1)
+@pytest.mark.parametrize("coordinator", ROSTERS)
+def test_auxiliaries_see_nothing_of_other_ids(monkeypatch: pytest.MonkeyPatch, coordinator: str) -> None:
+    """Their view is the same whichever other id P_1 has, wherever it stands; also if one of them coordinates."""
+    roster = ROSTERS[coordinator]
+    first, *others = (views_of_auxiliaries(ids, monkeypatch, shuffles=True, roster=roster) for ids in OF_P1)
     assert first.total() == 4 * 4 * 6
     assert all(first == other for other in others)
 
@@ -191,8 +205,11 @@ class Listening(Oracles):
         return found
 
 
+@pytest.mark.parametrize("coordinator", ROSTERS)
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_no_single_dictionary_tells_p1_whether_it_has_an_id(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_single_dictionary_tells_p1_whether_it_has_an_id(
+    topology: str, coordinator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a whole run, what P_1 finds in one dictionary never fits by itself: not even for an id that all have."""
     looked_up: list[U64] = []
     heard: list[Listening] = []
@@ -208,11 +225,11 @@ def test_no_single_dictionary_tells_p1_whether_it_has_an_id(topology: str, monke
 
     def program(party: Party) -> None:
         make = listen if party.is_active else Oracles
-        find(party, lists.get(party.role, ()), Edwards25519(1), make_oracles=make)
+        find(party, lists.get(party.owner, ()), Edwards25519(1), make_oracles=make)
 
     monkeypatch.setattr(module, "look_up", look_up)
     monkeypatch.setattr(module, "shuffled", np.arange)
-    run_locally(program, 3, settings=SessionSettings(topology=topology))
+    run_locally(program, ROSTERS[coordinator], settings=SessionSettings(topology=topology))
     telecom, retail = (mask ^ found for mask, found in zip(heard[0].given, looked_up, strict=True))
     assert (telecom != 0).all()
     assert (retail != 0).all()

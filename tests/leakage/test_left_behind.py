@@ -130,7 +130,7 @@ def test_roles_leave_no_masked_value_mask_or_id_behind(
     names = " ".join(left.contents)
     for kind in ("record-0001.chain", "private.key", "attempt", "rounds", "margins", ".mpfedxgb.json", "log"):
         assert kind in names, f"no {kind} among {names}"
-    assert b"going on after round" in left.contents["log"]
+    assert b"going on after boosting round" in left.contents["log"]
 
 
 def margins_beside_shares(places: Organisations, patch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,8 @@ def assert_lossless(problem: Problem, **params: Any) -> FedXGBClassifier | FedXG
     num_parallel_tree=st.sampled_from([1, 1, 1, 2, 3]),
     colsample_bylevel=st.sampled_from([1.0, 1.0, 0.6]),
     colsample_bynode=st.sampled_from([1.0, 1.0, 0.6]),
+    reg_alpha=st.sampled_from([0.0, 0.0, 0.3, 2.0]),
+    max_delta_step=st.sampled_from([0.0, 0.0, 0.05, 0.7]),
 )
 def test_joined_trees_are_the_oracles(
     seed: int, kind: str, participants: int, weighted: bool, samples: tuple[float, float], **params: Any

@@ -7,8 +7,8 @@ keys, so that an issue that adds a parameter takes only the texts anew (and the 
 all roles' ledgers and counts.
 
 Besides: model files of all modes without their parameters, checkpoints, the keys of records, exit codes, and the keys
-of settings files. Whole model files with parameters are held by test_digests.py, public names by
-tests/test_public_surface.py, texts of exit codes by tests/cli/test_exit_codes.py.
+of settings files; whole model files with parameters. Public names are held by tests/test_public_surface.py, texts of
+exit codes by tests/cli/test_exit_codes.py.
 
 A change that alters any of it on purpose takes the pins anew with
 

@@ -158,6 +158,8 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
     first_layer_mask=st.booleans(),
     samples=st.sampled_from([(1.0, 1.0), (0.7, 1.0), (1.0, 0.5), (0.6, 0.6)]),
     colsample_bynode=st.sampled_from([1.0, 1.0, 0.5]),
+    reg_alpha=st.sampled_from([0.0, 0.0, 0.3, 2.0]),
+    max_delta_step=st.sampled_from([0.0, 0.0, 0.05, 0.7]),
 )
 def test_random_trainings_are_lossless(
     seed: int,

@@ -258,6 +258,8 @@ def test_what_the_last_group_makes_of_its_bits(ending: Ending, digits: int) -> N
         elif ending is Ending.BEATS:
             b, a = gates[:2]
             right = [b & (less(one) | 1 - a), a & (1 - less(one) | 1 - b)]
+        elif ending is Ending.AND:
+            right = [less(one) & gates[0]]
         else:
             right = [(1 - less(one)) & (1 - less(two)) & (gates[0] if ending is Ending.NEITHER_AND else 1)]
         assert found[:, column].tolist() == right, bits

@@ -60,6 +60,7 @@ from mpfedxgb.protocols import (
     open_tags,
     public_secret,
     public_shares,
+    publish_matrices,
     publish_matrix,
     quotient,
     reciprocal,
@@ -611,6 +612,7 @@ SEE: dict[Function, Function] = {
     follow_openings: open_shares,
     negative_by_bits: compare_together,
     open_pending: open_groups,
+    publish_matrices: publish_matrix,
     share: share_together,
     sum_of_products: sums_of_products,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from mpfedxgb.protocols import (
     Shares,
     masked_by,
     matrices_times,
+    publish_matrices,
     publish_matrix,
 )
 from mpfedxgb.protocols.row_blocks import Tile
@@ -61,6 +62,15 @@ def published(party: Party, owner: int, bits: Bits, keep: bool = False) -> Priva
     return publish_matrix(party, owner, columns, rows, BitMatrix(bits) if party.role == owner else None, keep)
 
 
+def published_together(party: Party, matrices: Sequence[tuple[int, Bits]], keep: bool) -> Sequence[PrivateMatrix]:
+    """Publish matrices, a tile of each at a time where they have different owners."""
+    columns = {owner: len(bits) for owner, bits in matrices}
+    if len(columns) < len(matrices):
+        return [published(party, owner, bits, keep) for owner, bits in matrices]
+    plain = next((BitMatrix(bits) for owner, bits in matrices if owner == party.role), None)
+    return publish_matrices(party, columns, matrices[0][1].shape[1], plain, keep, LocalRows())
+
+
 def products(
     participants: int,
     matrices: Sequence[tuple[int, Bits]],
@@ -76,7 +86,8 @@ def products(
     def compute(party: Party, secrets: list[Secret]) -> list[Shares]:
         rows = [x for block in vectors for x in variously_masked(party, block)]
         with party.phase("publish"):
-            ready = [published(party, owner, bits, keep) for owner, bits in matrices]
+            ready = [published(party, owner, bits, keep) for owner, bits in matrices[2:]]
+            ready = [*published_together(party, matrices[:2], keep), *ready]
         with party.phase("multiply"):
             return [matrices_times(party, ready, x) for x in rows]
 
@@ -127,6 +138,46 @@ def test_tiles_change_nothing(owner: int, tile_bytes: int, tile_rows: int, keep:
     assert blocks * tiles > 2
     masking = len(vectors) * 3  # two owners share them, and everybody masks them anew
     assert [counts.rounds for counts in evaluation.costs[1:]] == [blocks * (tiles + 1) + masking] * 3
+
+
+class Turns(LocalRows):
+    """Row blocks that note whose tiles are made and taken in, in order."""
+
+    def __init__(self, turns: list[tuple[str, int]]) -> None:
+        super().__init__()
+        self.turns = turns
+
+    def published(self, owner: int) -> Iterator[U64]:
+        """Yield tiles, noting each."""
+        for tile in super().published(owner):
+            self.turns.append(("made", owner))
+            yield tile
+
+    def put(self, owner: int, tile: Tile, values: U64) -> None:
+        """Keep a tile, noting it."""
+        self.turns.append(("taken", owner))
+        super().put(owner, tile, values)
+
+
+def test_owners_publish_in_turns() -> None:
+    """Tiles of all owners travel one by one, and who has sent its tile makes the next before it takes another's."""
+    rng = np.random.default_rng(5)
+    bits = {m: some_bits(rng, 4 * m, 16) for m in (1, 2, 3)}  # tiles of four columns
+    turns: dict[int, list[tuple[str, int]]] = {m: [] for m in range(4)}
+
+    def program(party: Party) -> None:
+        plain = BitMatrix(bits[party.role]) if party.role else None
+        held = Turns(turns[party.role])
+        publish_matrices(party, {m: len(matrix) for m, matrix in bits.items()}, 16, plain, False, held)
+
+    run_patiently(program, 3, tuning=Tuning(tile_bytes=1))
+
+    assert turns == {
+        0: [],
+        1: [("made", 1), *(("taken", owner) for owner in (2, 3, 2, 3, 3))],
+        2: [("taken", 1), ("made", 2), ("made", 2), ("taken", 3), ("taken", 3), ("taken", 3)],
+        3: [("taken", 1), ("taken", 2), ("made", 3), ("made", 3), ("taken", 2), ("made", 3)],
+    }
 
 
 @pytest.mark.parametrize(("columns", "rows", "count"), [(0, 5, 2), (5, 0, 2), (3, 4, 0), (0, 0, 0), (1, 1, 1)])

@@ -359,6 +359,23 @@ def pin_run_record() -> dict[str, str]:
     return {"run": keys(content), "counts": keys(content["phases"][""]), "reveal": keys(content["ledger"][0])}
 
 
+def pin_whole_files() -> dict[str, str]:
+    """Return the pins of whole model files, parameters included, with everybody's ledger, of three other trainings."""
+    squared = training_of("squared error", 2)
+    in_paper = replace(squared.params, security="paper", min_child_weight=0.0)
+    trainings = {
+        "strict, log-loss, early stopping": training_of("early stopping", 3),
+        "strict, softmax": training_of("classes", 4),
+        "paper, squared error": replace(squared, params=in_paper),
+    }
+    pins = {}
+    for name, training in trainings.items():
+        run = training.run(seed=11)
+        files = (model.to_json().encode() for model in models(run))
+        pins[name] = short([*ledgers_of(run), *files])
+    return pins
+
+
 def pin_exit_codes() -> dict[str, dict[str, int]]:
     """Return all exit codes, and with which a process ends after each error but one, which has another's code."""
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
@@ -379,6 +396,7 @@ PINS: dict[str, Callable[[], Any]] = {
     "run record": pin_run_record,
     "exit codes": pin_exit_codes,
     "settings": pin_settings,
+    "whole files": pin_whole_files,
 }
 """What is pinned besides transcripts, models and checkpoints."""
 

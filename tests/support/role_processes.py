@@ -57,13 +57,16 @@ class Place:
         nursery: Nursery,
         training: Mapping[str, Any] | None = None,
         network: Mapping[str, Any] | None = None,
+        coordinator: str | None = None,
     ) -> None:
+        names = ("bank", "telecom") if coordinator is None else ("bank", "telecom", coordinator)
         training = {"n_estimators": 2, "max_depth": 1, "max_bin": 4, "num_class": 2, **(training or {})}
         self.connect_timeout = patience(WAIT)
         network = {"deadline": patience(20.0), "connect_timeout": self.connect_timeout, **(network or {})}
-        to_score = {name: t.drop(columns="label", errors="ignore") for name, t in tables(slice(40, 60)).items()}
+        to_score = {name: t.drop(columns="label", errors="ignore") for name, t in tables(slice(40, 60), names).items()}
         self.nursery = nursery
-        self.trial = Trial(folder, tables(), "label", "person", training, network, to_score)
+        given = tables(participants=names)
+        self.trial = Trial(folder, given, "label", "person", training, network, to_score, coordinator=coordinator)
         self.edit(1, 'predict = "score.csv"', 'predict = "score.csv"\npredictions = "predictions.csv"')
         self.children: dict[int, Child] = {}
 
@@ -80,8 +83,9 @@ class Place:
 
     def start(self, role: int, *options: str) -> Child:
         """Start a role; by default for a training."""
-        command = "coordinator" if role == 0 else "participant"
-        options = options or (("--once",) if role == 0 else ("--train",))
+        deals_only = not self.trial.roster.owner_of(role)
+        command = "coordinator" if deals_only else "participant"
+        options = options or (("--once",) if deals_only else ("--train",))
         self.children[role] = self.nursery.start(
             [command, self.trial.settings(role), *options], self.home(role) / "log"
         )

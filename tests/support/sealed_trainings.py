@@ -47,6 +47,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "weights": ("weights", {}),
     "squared error, weights": ("squared error", {"weighted": True}),
     "no checks": ("no checks", {}),
+    "L1 penalty": ("L1 penalty", {"max_delta_step": 0.3}),
+    "clipped weights": ("clipped weights", {}),
     "column samples": ("column samples", {}),
     "row samples": ("row samples", {}),
     "row samples, squared error": ("squared error", {"subsample": 0.6}),

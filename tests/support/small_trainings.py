@@ -132,6 +132,10 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
     "own starts": lambda t, s: _with_own_starts(_with_evaluation(t, None)),
     "no lambda": lambda t, s: replace(t, params=_as(t, reg_lambda=0.0, gamma=0.1)),
     "no checks": lambda t, s: replace(t, params=_as(t, min_child_weight=0.0)),
+    "L1 penalty": lambda t, s: replace(t, params=_as(t, reg_alpha=0.4)),
+    "clipped weights": lambda t, s: replace(
+        t, params=_as(t, objective="reg:squarederror", reg_alpha=0.1, max_delta_step=0.5), labels=Labels(s)
+    ),
     "column samples": lambda t, s: replace(t, params=_as(t, colsample_bytree=0.5)),
     "samples of levels": lambda t, s: replace(t, params=_as(t, colsample_bylevel=0.6)),
     "samples of nodes": lambda t, s: replace(

@@ -71,10 +71,12 @@ class Organisations:
         to_score: Mapping[str, pd.DataFrame] | None = None,
         label: str = "label",
         topology: str = "star",
+        coordinator: str | None = None,
     ) -> None:
         network = {"deadline": patience(20.0), "connect_timeout": patience(20.0), **(network or {})}
-        self.trial = Trial(folder, tables, label, "person", training, network, to_score, topology=topology)
-        self.board = Switchboard(len(tables) + 1)
+        names = label, "person"
+        self.trial = Trial(folder, tables, *names, training, network, to_score, topology, coordinator=coordinator)
+        self.board = Switchboard(len(self.trial.roster.roles))
         self._started: list[Call] = []
         patch.setattr(session, "open_transport", self.board.open)
 

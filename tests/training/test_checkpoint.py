@@ -341,7 +341,7 @@ def test_a_torn_or_damaged_last_round_is_cut_off(
     with caplog.at_level(logging.WARNING, "mpfedxgb.checkpoint"):
         assert again.newest() == 2
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert f"the checkpoint {path} is torn or damaged after round 2" in caplog.text
+    assert f"the checkpoint {path} is torn or damaged after boosting round 2" in caplog.text
     assert plain(again.load(2)) == plain(state(2, judged=True))
     again.save(state(3, judged=True))
     assert path.read_bytes() == whole

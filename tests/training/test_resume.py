@@ -53,6 +53,7 @@ KINDS = (
     "evaluation rows",
     "early stopping",
     "own starts",
+    "clipped weights",
     "paper binary",
     "paper squared error",
     "paper early stopping",
@@ -62,6 +63,7 @@ KINDS = (
     "sealed row samples",
     "sealed own starts",
     "sealed early stopping",
+    "sealed clipped weights",
 )
 
 

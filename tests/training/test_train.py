@@ -111,10 +111,13 @@ def test_every_participant_has_its_part(kind: str, trees: int) -> None:
 def test_rounds_are_told_as_they_begin() -> None:
     """To every role, the coordinator too, with the levels of each between them."""
     for trained in train(training_of("nothing to split", 2)).results:
-        assert trained.progress == ["round 1 of 2", "round 2 of 2"]
+        assert trained.progress == ["boosting round 1 of 2", "boosting round 2 of 2"]
     for trained in train(training_of("binary", 2)).results:
-        assert trained.progress[:2] == ["round 1 of 2", "level 1 of 2"]
-        assert [text for text in trained.progress if text.startswith("round")] == ["round 1 of 2", "round 2 of 2"]
+        assert trained.progress[:2] == ["boosting round 1 of 2", "level 1 of 2"]
+        assert [text for text in trained.progress if text.startswith("boosting round")] == [
+            "boosting round 1 of 2",
+            "boosting round 2 of 2",
+        ]
 
 
 def test_later_rounds_build_on_earlier_ones() -> None:
@@ -199,7 +202,7 @@ def test_it_goes_on_after_the_last_round_that_all_participants_have(kind: str) -
     assert (mine.metrics, mine.best_iteration) == (first.metrics, first.best_iteration)
     for trained in again.results:
         texts = [text for text in trained.progress if not text.startswith("level")]
-        assert texts[:2] == ["going on after round 1", f"round 2 of {training.params.n_estimators}"]
+        assert texts[:2] == ["going on after boosting round 1", f"boosting round 2 of {training.params.n_estimators}"]
     for ledger in again.ledgers:
         assert {entry.count for entry in ledger if entry.name == Entry.ROUNDS_DONE} == {6}
 
@@ -213,7 +216,7 @@ def test_a_finished_training_is_only_read_again(kind: str) -> None:
     for role in (1, 2):
         assert again.results[role].participant.model.trees == whole.results[role].participant.model.trees
     for trained in again.results:
-        assert trained.progress == [f"going on after round {rounds_of(whole, training)}"]
+        assert trained.progress == [f"going on after boosting round {rounds_of(whole, training)}"]
 
 
 def test_whether_it_was_finished_is_the_active_participants_to_say() -> None:

@@ -15,7 +15,7 @@ from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.transport import Kind, MemoryHub, Transport, encode
-from mpfedxgb.transport.frame import copied
+from mpfedxgb.transport.frame import copied, give_up
 from support.refusals import refused
 
 
@@ -88,6 +88,27 @@ def test_what_was_sent_is_the_receivers_own(is_watched: bool) -> None:
         assert receiver.meter.now.bytes_received == first.nbytes
     assert list(one.meter.now.wire_sent.values()) == [length] * 2
     assert [len(block) for block in seen] == [length] * 2 * is_watched
+
+
+def test_what_nobody_can_change_is_not_copied() -> None:
+    """What a sender has given up is handed over as it is, and passed on; a part of something else is copied."""
+    hub = MemoryHub([(0, 1), (1, 2)], 1 << 20)
+    roster, settings = Roster.numbered(2), SessionSettings()
+    zero, one, two = (Communicator(hub.end(role), roster, role, settings, Meter()) for role in roster.roles)
+    table, changed = np.arange(12, dtype=np.uint64), np.arange(8, dtype=np.uint64)
+    part = changed[:4]
+    part.setflags(write=False)
+
+    zero.send([1], [give_up(table.reshape(3, 4)), part])
+    whole, copy = one.receive(0)
+    one.send([2], [whole, copy])
+    changed[:] = 0
+
+    assert np.shares_memory(whole, table)
+    with pytest.raises(ValueError, match="read-only"):
+        table[0] = 1
+    assert copy.tolist() == [0, 1, 2, 3]
+    assert [a is b for a, b in zip(two.receive(1), (whole, copy), strict=True)] == [True, True]
 
 
 def test_a_frame_is_read_as_bytes_too() -> None:

@@ -187,7 +187,7 @@ def test_a_scheduler_that_dies_and_resuming(
     clusters["bank"] = cluster_of(trial, "bank", port)
     with caplog.at_level(logging.INFO, "mpfedxgb.session"):
         assert train_here(trial) == [None] * 3
-    assert "going on after round 1, the last that all participants have" in caplog.text
+    assert "going on after boosting round 1, the last that all participants have" in caplog.text
     assert written(trial) == expected
 
 

@@ -45,7 +45,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Boosting rounds; each grows one tree, or one for each class.
     num_parallel_tree : int, default 1
         Trees of a boosting round, for each class. All are fit to the same gradients, each with samples of its own, and
-        share the learning rate: a random forest in every round.
+        share the learning rate: a random forest in every boosting round.
     max_depth : int, default 3
         Levels of splits of a tree.
     max_bin : int, default 32

@@ -103,7 +103,8 @@ class Federation:
     def coordinate(self, once: bool = True) -> None:
         """Be the coordinator for one session, or for all that come."""
         if not self.settings.is_coordinator:
-            text = f"{self.settings.role.name} is a participant; call train, scoring or serve"
+            text = f"{self.settings.role.name} is a participant, and deals in these if it is the coordinator too"
+            text += "; call align, train, scoring or serve"
             raise SettingsError(text, "place", self.settings.role.name, "coordinate")
         role.coordinate(self.settings, once, self.client)
 
@@ -127,7 +128,7 @@ class Federation:
         if chosen[0] and model.params.facts.shares_leaf_weights:
             text = (
                 f"iteration_range={iteration_range!r}: with security='paper' all participants hold shares of the leaf "
-                "weights, so the active one cannot leave the first rounds out; begin with 0"
+                "weights, so the active one cannot leave the first boosting rounds out; begin with 0"
             )
             raise SettingsError(text, "mode", "iteration_range", iteration_range)
         with role.scoring(self.settings, model if iteration_range is None else limited_to(model, chosen)) as session:

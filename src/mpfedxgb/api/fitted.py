@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpfedxgb.api.federated_table import FederatedTable, margins_of
 from mpfedxgb.api.models import (
-    check_owner,
     load_models,
     predict_leaves,
     predict_margins,
@@ -81,11 +80,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
 
     def _coordinator_last(self, tables: dict[str, Table]) -> dict[str, Table]:
         """Return tables in the order of a model, in which a coordinator's columns come last."""
-        names, owner = list(tables), plain(self.coordinator)
-        if owner is None:
-            return tables
-        check_owner(names, owner)
-        return {name: tables[name] for name in sorted(names, key=lambda name: name == owner)}
+        return {name: tables[name] for name in self._roster(tables).owner_names}
 
     def _roster(self, tables: Mapping[str, Table]) -> Roster:
         return roster_of(tables, plain(self.coordinator))

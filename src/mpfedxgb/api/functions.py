@@ -68,7 +68,7 @@ def train(
     early_stopping_rounds : int or None
         Rounds without progress of the last metric on the last of `evals`.
     evals_result : dict or None
-        Filled with evaluation set -> metric -> one value per round.
+        Filled with evaluation set -> metric -> one value per boosting round.
     verbose_eval : bool or int
         Whether to print the metrics of each round, or of every n-th.
     xgb_model : fitted estimator, folder, or parts of a model, or None

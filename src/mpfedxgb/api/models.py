@@ -226,27 +226,6 @@ def load_parts(folder: Path) -> list[PartialModel]:
     return sorted((PartialModel.load(path) for path in paths), key=lambda m: m.participant)
 
 
-def check_owner(participants: Sequence[str], owner: str) -> None:
-    """Raise SettingsError unless a participant may be the coordinator: one of three or more, and not the active one."""
-    text, what = f"coordinator={owner!r}", ("coordinator", owner)
-    independent = "or leave it out for a coordinator without columns"
-    if owner not in participants:
-        listed = ", ".join(participants)
-        raise SettingsError(f"{text} is none of the participants, {listed}; name one, {independent}", "unknown", *what)
-    if len(participants) < 3:
-        text += (
-            f" takes three participants or more, not {len(participants)}: it knows all masks, so that one other alone "
-            f"would have nobody to hide its columns with; bring in a third, {independent}"
-        )
-        raise SettingsError(text, "few", *what)
-    if participants[0] == owner:
-        text += (
-            " is the active participant, to which values are revealed, and to a coordinator none may be: it knows what "
-            f"masks them; name an auxiliary participant, {independent}"
-        )
-        raise SettingsError(text, "place", *what)
-
-
 def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
@@ -255,8 +234,7 @@ def roster_of(participants: Iterable[str], owner: str | None = None) -> Roster:
     """Return the roster of a simulation, whose coordinator has a name that no participant has, or is an `owner`."""
     names, coordinator = tuple(participants), "coordinator"
     if owner is not None:
-        check_owner(names, owner)
-        return Roster(tuple(name for name in names if name != owner), owner, coordinator_owns=True)
+        return Roster.coordinated_by(names, owner)
     while coordinator in names:
         coordinator = f"the {coordinator}"
     return Roster(names, coordinator=coordinator)

@@ -63,7 +63,9 @@ def plot_importance(
     ]
     if not found:
         raise UserError(
-            "there is nothing to plot: no split uses a feature; train more rounds, or on other columns", "few", "model"
+            "there is nothing to plot: no split uses a feature; train more boosting rounds, or on other columns",
+            "few",
+            "model",
         )
     found = sorted(found, key=lambda one: one[2])[-max_num_features if max_num_features else 0 :]
     owners = [p.name for p in knowing]
@@ -156,7 +158,9 @@ def plot_metrics(model: Any, metric: str | None = None, ax: Any = None, *, title
         first = first_judged(part, len(values))
         ax.plot(range(first, first + len(values)), values, marker="." if len(values) < 30 else "", label=label)
     if part.best_iteration is not None:
-        ax.axvline(part.best_iteration, color="#888888", linestyle="--", label=f"best round {part.best_iteration}")
+        ax.axvline(
+            part.best_iteration, color="#888888", linestyle="--", label=f"best boosting round {part.best_iteration}"
+        )
     ax.legend()
     return _named(ax, title or "Evaluation", "Round", metric or "Metric", grid)
 

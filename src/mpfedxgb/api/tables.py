@@ -41,8 +41,8 @@ def refuse_training_rows(name: str, training: Rows, evaluation: Rows) -> None:
         rows = next(iter(evaluation[0].values())).rows
         text = (
             f"{name}: {common} of {rows} rows are training rows, by their {how}; security='sealed' lets nobody learn "
-            "anything about a training row, and an evaluation set tells margins round by round: keep rows back for it, "
-            "or leave it out; if they are other people's, id= names the column that says so"
+            "anything about a training row, and an evaluation set tells margins after every boosting round: keep "
+            "rows back for it, or leave it out; if they are other people's, id= names the column that says so"
         )
         raise DataError(text, "duplicate", name, common)
 

@@ -93,6 +93,19 @@ def weight_bits(public: ScalePlan, rows: int) -> int:
     return (rows * public.h_cap + 1).bit_length() + 1
 
 
+def alpha_bits(public: ScalePlan, rows: int) -> int:
+    """Return the width of a sum of g~ and alpha~, neither of which is above all |g~| together."""
+    return (rows * public.g_cap + public.alpha_cap(rows)).bit_length() + 1
+
+
+def clip_bits(params: TrainParams, public: ScalePlan, rows: int) -> int:
+    """Return the width of what tells whether a weight is clipped: T and a bound's multiple of H + lambda."""
+    known = public_scale(params, public, rows)
+    most = public.delta_cap(rows) if known is None or known.delta is None else known.delta
+    largest = (rows * public.g_cap + public.alpha_cap(rows)) << public.places
+    return (largest + (rows * public.h_cap + public.lam_cap) * most).bit_length() + 1
+
+
 Wider = Callable[[int, int, int, int], int]
 """From rows, caps on g~ and h~, and lambda~ to the bits of whatever else is computed in the wide ring."""
 
@@ -246,9 +259,14 @@ def round_hessians(
     return np.maximum(rounded, h > 0) if tells_zero_hessians(params) else rounded
 
 
-def constants_of(ring: Ring, scale: Scale) -> list[tuple[Ring, int]]:
-    """Return lambda~, gamma~ and min_child_weight~ with the rings they are needed in, in the order of Constants."""
-    return [(ring, scale.lam), (ring, scale.gam), (VECTOR, scale.mcw)]
+def constants_of(params: TrainParams, ring: Ring, scale: Scale) -> dict[str, tuple[Ring, int]]:
+    """Return the constants of trees, by their names in Constants, each with the ring that it is needed in."""
+    constants = {"lam": (ring, scale.lam), "gam": (ring, scale.gam), "mcw": (VECTOR, scale.mcw)}
+    if params.reg_alpha:
+        constants["alpha"] = ring, scale.alpha
+    if params.largest_step:
+        constants["delta"] = ring, scale.delta or 0
+    return constants
 
 
 def public_scale(params: TrainParams, public: ScalePlan, rows: int) -> Scale | None:

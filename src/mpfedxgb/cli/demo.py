@@ -44,18 +44,24 @@ def demo(
         ),
     ] = "strict",
     # end of generated
+    three: Annotated[
+        bool, typer.Option("--three", help="Three organisations and nobody else: retail is the coordinator too.")
+    ] = False,
     processes: Annotated[
         bool, typer.Option("--processes", help="Run every role as a process of its own, over mTLS on loopback.")
     ] = False,
 ) -> None:
-    r"""Train four participants and a coordinator, compare with xgboost on the joined table, and write the models.
+    r"""Train some participants, compare with xgboost on the joined table, and write the models.
 
     It takes some seconds, reads no file and opens nothing. A bank, a telecom, a retail chain and a hospital hold
-    different columns about the same people; the bank has the label. The end says where each one's report is, a page to
-    look at in a browser. Without the xgboost package the comparison is left out.
+    different columns about the same people; the bank has the label, and a coordinator without columns deals random
+    masks. With --three there are a bank, a telecom and a retail chain, which deals them beside its columns. The
+    end says where each one's report is, a page to look at in a browser. Without the xgboost package the comparison is
+    left out.
 
     \b
     mpfedxgb demo                        all roles as threads of this process
+    mpfedxgb demo --three                three organisations, nobody else
     mpfedxgb demo --processes            every role a process of its own, over mutual TLS
     mpfedxgb demo --security sealed      the same trees, and the bank does not see who shares a leaf
     mpfedxgb show demo-models            the trees that each of them has
@@ -65,12 +71,16 @@ def demo(
     console = Console(highlight=False)
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)
-    parts = np.array_split(np.arange(X.shape[1]), len(_OWNERS))
-    train = {owner: X_train.iloc[:, p] for owner, p in zip(_OWNERS, parts, strict=True)}
-    test = {owner: X_test.iloc[:, p] for owner, p in zip(_OWNERS, parts, strict=True)}
-    held = ", ".join(f"{owner} {len(p)} columns" for owner, p in zip(_OWNERS, parts, strict=True))
+    owners = _OWNERS[:3] if three else _OWNERS
+    parts = np.array_split(np.arange(X.shape[1]), len(owners))
+    train = {owner: X_train.iloc[:, p] for owner, p in zip(owners, parts, strict=True)}
+    test = {owner: X_test.iloc[:, p] for owner, p in zip(owners, parts, strict=True)}
+    held = ", ".join(f"{owner} {len(p)} columns" for owner, p in zip(owners, parts, strict=True))
     console.print(f"Breast cancer (scikit-learn), {len(X_train)} training rows: {held}; the label is bank's.")
-    model = FedXGBClassifier(n_estimators=trees, max_depth=max_depth, security=security, verbosity=1)
+    coordinator = owners[-1] if three else None
+    model = FedXGBClassifier(
+        n_estimators=trees, max_depth=max_depth, security=security, coordinator=coordinator, verbosity=1
+    )
     if processes:
         model = _train_in_processes(console, model, train, y_train)
     else:
@@ -85,7 +95,7 @@ def demo(
     paths = model.save_model(out)
     console.print(f"\nPartial models: {', '.join(str(path) for path in paths)}")
     console.print("Look at them with: mpfedxgb show " + str(out))
-    pages = [model.report(out / f"{owner}.report.html", owner) for owner in _OWNERS]
+    pages = [model.report(out / f"{owner}.report.html", owner) for owner in owners]
     console.print("Reports, one for each participant, to open in a browser:")
     for page in pages:
         console.print(f"  {page.absolute().as_uri()}", soft_wrap=True)
@@ -102,18 +112,20 @@ def demo(
 def _train_in_processes(
     console: Console, model: FedXGBClassifier, tables: dict[str, pd.DataFrame], y: pd.Series[int]
 ) -> FedXGBClassifier:
-    """Train as five processes, and return the model that `fit` would have made."""
+    """Train as a process for each role, and return the model that `fit` would have made."""
     with_ids = {name: table.assign(person=table.index) for name, table in tables.items()}
     with_ids[_OWNERS[0]] = with_ids[_OWNERS[0]].assign(label=y)
     names = ("n_estimators", "max_depth", "security")
     training = {"num_class": 2} | {name: getattr(model, name) for name in names}
     with tempfile.TemporaryDirectory(prefix="mpfedxgb-demo-") as folder:
-        console.print(f"Starting a coordinator and {len(tables)} participants as processes, mTLS on loopback ...")
-        with Trial(Path(folder), with_ids, "label", "person", training) as trial:
+        who = f"{len(tables)} participants, of whom {model.coordinator} is the coordinator too,"
+        who = f"a coordinator and {len(tables)} participants" if model.coordinator is None else who
+        console.print(f"Starting {who} as processes, mTLS on loopback ...")
+        with Trial(Path(folder), with_ids, "label", "person", training, coordinator=model.coordinator) as trial:
             parts = trial.train()
             record = trial.record()
     console.print(
-        f"Trained in {record['seconds']:.2f} s: {record['rounds']} rounds, "
+        f"Trained in {record['seconds']:.2f} s: {record['rounds']} message rounds, "
         f"{bytes_text(record['bytes_sent'])} sent by {_OWNERS[0]}; all processes have ended."
     )
     _print_ledger(console, ((entry["name"], entry["receiver"], entry["count"]) for entry in record["ledger"]))
@@ -142,7 +154,7 @@ def _print_scores(
 
 
 def _print_costs(console: Console, run: RunRecord) -> None:
-    title = f"{run.seconds:.2f} s, {run.rounds} rounds ({run.rounds / run.trees:.0f} a tree)"
+    title = f"{run.seconds:.2f} s, {run.rounds} message rounds ({run.rounds / run.trees:.0f} a tree)"
     table = RichTable("role", "sent", "received", title=title)
     for name, counts in run.roles.items():
         table.add_row(name, bytes_text(counts.bytes_sent), bytes_text(counts.bytes_received))

@@ -49,8 +49,8 @@ HELP = {
     ExitCode.USER: "A setting, a file or a table cannot be used. The message names it and what to do; "
     "`mpfedxgb doctor SETTINGS` checks everything that can be checked ahead.",
     ExitCode.PEER_LOST: "Another role did not answer in time, or its process or connection ended, or a machine had no "
-    "room for a connection. Start all roles again with the same session name: training goes on after the last round "
-    "that all have.",
+    "room for a connection. Start all roles again with the same session name: training goes on after the last "
+    "boosting round that all have.",
     ExitCode.REFUSED: "The roles do not agree: certificates, federation, version, parameters or kind of session. "
     "The message names what differs; make it the same everywhere. Or one refuses what another asks, such as more rows "
     "than its limit allows.",

@@ -17,7 +17,7 @@ from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.sections import listens
 from mpfedxgb.federation.settings.template import Place, settings_text
 from mpfedxgb.modes.facts import check_for_real_tables
-from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.testing.samples import sample_tables
 from mpfedxgb.transport.certificates import AUTHORITY, AUTHORITY_DAYS, ROLE_DAYS, Authority
 from mpfedxgb.transport.transport import NAME, Address, parse_address
@@ -32,7 +32,9 @@ def init(
     folder: Annotated[Path, typer.Argument(help="New or empty folder for the federation.")],
     participants: Annotated[str, typer.Option(help="Names of the participants, such as bank,telecom,retail.")] = "",
     active: Annotated[str, typer.Option(help="The participant that holds the label; the first if not given.")] = "",
-    coordinator: Annotated[str, typer.Option(help="Name of the coordinator.")] = "coordinator",
+    coordinator: Annotated[
+        str, typer.Option(help="Name of the coordinator: of a role without columns, or one of three participants.")
+    ] = "coordinator",
     name: Annotated[str, typer.Option(help="Name of the federation.")] = "trial",
     host: Annotated[
         list[str] | None,
@@ -96,7 +98,8 @@ def _roster(participants: str, active: str, coordinator: str) -> Roster:
     if active not in names:
         text = f"--active {active} is none of the participants {', '.join(names)}; name one of them"
         raise SettingsError(text, "choice", "active", active)
-    return Roster((active, *(name for name in names if name != active)), coordinator)
+    names = [active, *(name for name in names if name != active)]
+    return Roster.coordinated_by(names, coordinator) if coordinator in names else Roster(tuple(names), coordinator)
 
 
 def _names(roster: Roster) -> list[str]:
@@ -164,7 +167,7 @@ def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place], to
     folder.mkdir(parents=True, exist_ok=True)
     (folder / AUTHORITY).mkdir(mode=0o700)
     authority = Authority.create(folder / AUTHORITY, name)
-    tables = sample_tables(roster.participants)
+    tables = sample_tables(roster.owner_names)
     for number in roster.roles:
         role = roster.name(number)
         own = folder / role
@@ -178,21 +181,24 @@ def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place], to
 def commands(folder: Path, roster: Roster) -> str:
     """Return the commands that run the federation in a folder, from the check to the joined model."""
     settings = {role: folder / role / f"{role}.toml" for role in _names(roster)}
-    models = [folder / role / f"{role}.mpfedxgb.json" for role in roster.participants]
+    models = [folder / role / f"{role}.mpfedxgb.json" for role in roster.owner_names]
 
     def participants(purpose: str) -> list[str]:
-        return [_command("participant", settings[role], f"--{purpose}") for role in roster.participants]
+        return [_command("participant", settings[role], f"--{purpose}") for role in roster.owner_names]
 
+    independent = {
+        "The coordinator, in a terminal of its own: it deals for one session after the other, until Ctrl-C": [
+            _command("coordinator", settings[roster.coordinator])
+        ]
+    }
     blocks = {
         "Check every role (peers that do not listen yet are a warning)": [
             _command("doctor", path) for path in settings.values()
         ],
-        "The coordinator, in a terminal of its own: it deals for one session after the other, until Ctrl-C": [
-            _command("coordinator", settings[roster.coordinator])
-        ],
+        **({} if roster.coordinator_owns else independent),
         "Train, in one terminal per participant, in any order": participants("train"),
         "Score the rows of score.csv, in the same terminals": participants("predict"),
-        "A page to look at, for each participant": [_command("report", settings[role]) for role in roster.participants],
+        "A page to look at, for each participant": [_command("report", settings[role]) for role in roster.owner_names],
         "Put the whole model together, if all participants agree to that": [
             _command("join", *models, "--out", folder / "joined.json"),
             _command("export-xgboost", *models, "--out", folder / "xgboost.json"),
@@ -207,11 +213,16 @@ def _command(*arguments: object) -> str:
 
 def _readme(folder: Path, name: str, roster: Roster, places: dict[int, Place]) -> str:
     active, coordinator = roster.name(ACTIVE), roster.coordinator
-    auxiliaries = ", ".join(roster.participants[1:])
+    auxiliaries = ", ".join(roster.owner_names[1:])
+    deals = f"{coordinator} is the coordinator, deals random masks and holds no data."
+    apart = f"In earnest use {coordinator} shares no machine, disk or log with any participant."
+    if roster.coordinator_owns:
+        deals = f"{coordinator} is the coordinator too: it deals random masks, and must work together with nobody."
+        apart = f"In earnest use {coordinator} shares no machine, disk, log or backup with anybody else."
     return f"""# The federation "{name}"
 
 {active} is the active participant and holds the label. Further columns about the same people: {auxiliaries}.
-{coordinator} is the coordinator, deals random masks and holds no data. The people in the tables are invented.
+{deals} The people in the tables are invented.
 
 | folder | for | holds |
 |---|---|---|
@@ -230,7 +241,7 @@ The predictions are then in `{active}/predictions.csv`. On machines of their own
 | role | at | for |
 |---|---|---|
 {_reached(roster, places)}
-Nobody else opens a port. In earnest use {coordinator} shares no machine, disk or log with any participant.
+Nobody else opens a port. {apart}
 
 ## Your own tables
 
@@ -270,6 +281,6 @@ def _folders(roster: Roster) -> str:
     rows = []
     for number in roster.roles:
         role = roster.name(number)
-        tables = ", `train.csv`, `evaluate.csv`, `score.csv`" if number != COORDINATOR else ""
+        tables = ", `train.csv`, `evaluate.csv`, `score.csv`" if roster.owner_of(number) else ""
         rows.append(f"| `{role}/` | {role} | `{role}.toml`, `{role}.crt`, `{role}.key`, `ca.crt`{tables} |\n")
     return "".join(rows)

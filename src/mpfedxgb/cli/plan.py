@@ -18,7 +18,7 @@ import typer
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting.objectives import FOR_NUMBERS
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.cli.simulate import choose_objective, listed, parse_participants, read_labelled
+from mpfedxgb.cli.simulate import COORDINATES, choose_objective, listed, parse_participants, read_labelled
 from mpfedxgb.config import SessionSettings, link_of
 from mpfedxgb.costs.capacity import check_limits, check_role, check_simulation
 from mpfedxgb.costs.forecast import Forecast, forecast
@@ -109,6 +109,7 @@ def plan(
     participants: Annotated[
         str, typer.Option(help="How many; with --table also fractions of the columns or column names, as in simulate.")
     ] = "2",
+    coordinator: Annotated[str | None, typer.Option(help=COORDINATES)] = None,
     objective: Annotated[str, typer.Option(help="As in simulate; chosen by --classes or the label.")] = "",
     classes: Annotated[int, typer.Option(help="Classes of the label; with more than two, a tree each.")] = 2,
     weighted: Annotated[bool, typer.Option("--weighted", help="Rows have weights.")] = False,
@@ -184,9 +185,11 @@ def plan(
         if not label:
             raise SettingsError("--table needs --label, the name of the label's column", "missing", "label")
         X, y = read_labelled(table, label, drop, categorical, CsvFormat(missing=tuple(listed(missing))))
-        predicted, verdict = _of_table(X, y, participants, objective, {**chosen, "link": link, "topology": topology})
+        predicted, verdict = _of_table(
+            X, y, participants, objective, {**chosen, "coordinator": coordinator, "link": link, "topology": topology}
+        )
     else:
-        predicted, verdict = _of_sizes(params, participants, asked, link, topology)
+        predicted, verdict = _of_sizes(params, participants, coordinator, asked, link, topology)
     if as_json:
         typer.echo(json.dumps({**predicted.to_dict(), "room": verdict}, indent=1))
     else:
@@ -223,17 +226,17 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
     if rows is None:
         raise SettingsError(f"{path} names no training table; give --rows and --columns", "missing", "rows")
     if asked.columns or asked.candidates:
-        counts = _candidates(asked, roster.size, params.max_bin)
+        counts = _candidates(asked, len(roster.owners), params.max_bin)
     elif own is None:
         raise SettingsError(f"{path} names no training table; give --columns or --candidates", "missing", "columns")
     else:
-        counts = (own,) * roster.size
+        counts = (own,) * len(roster.owners)
         typer.echo(
             f"{own} candidate columns here, and as many assumed at each other participant (or --columns)", err=True
         )
     if own is not None:
-        counts = tuple(own if m == mine.number else count for m, count in enumerate(counts, 1))
-    sizes = TableSizes(rows, later, counts)
+        counts = tuple(own if m == mine.owner else count for m, count in enumerate(counts, 1))
+    sizes = TableSizes(rows, later, counts, roster.coordinator_owns)
     predicted = forecast(params, sizes, roster, mine.session_settings(), keeps_rounds=True, beside_strict=True)
     predicted = timed(predicted, together=False)
     try:
@@ -262,7 +265,9 @@ def _of_table(
     return predicted, _room_for_all(predicted)
 
 
-def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str, topology: str) -> tuple[Forecast, str]:
+def _of_sizes(
+    params: TrainParams, participants: str, coordinator: str | None, asked: Asked, link: str, topology: str
+) -> tuple[Forecast, str]:
     """Return the forecast from sizes alone."""
     if asked.rows is None or not (asked.columns or asked.candidates):
         raise SettingsError(
@@ -276,7 +281,11 @@ def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str, t
         text = f"--participants {participants} needs a --table; without one give a number"
         raise SettingsError(text, "type", "participants", participants)
     roster, chosen = Roster.numbered(count), link_of(link)
-    sizes = TableSizes(asked.rows, asked.evaluation_rows, _candidates(asked, count, params.max_bin))
+    columns = dict(zip(roster.participants, _candidates(asked, count, params.max_bin), strict=True))
+    if coordinator is not None:
+        roster = Roster.coordinated_by(roster.participants, coordinator)
+    own = tuple(columns[name] for name in roster.owner_names)
+    sizes = TableSizes(asked.rows, asked.evaluation_rows, own, roster.coordinator_owns)
     settings = SessionSettings(parameters=params.to_json(), link=chosen, topology=topology)
     predicted = timed(forecast(params, sizes, roster, settings, beside_strict=True), together=link == "local")
     return predicted, _room_for_all(predicted)

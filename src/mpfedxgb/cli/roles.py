@@ -116,7 +116,7 @@ Restart = Annotated[
     typer.Option(
         "--restart/--resume",
         help="Forget this role's checkpoints and begin again, which takes --restart at every participant; or go on "
-        "after the last round that all of them have.",
+        "after the last boosting round that all of them have.",
     ),
 ]
 
@@ -152,9 +152,9 @@ def coordinator(
     """Be the coordinator: deal random numbers for one session after the other, until stopped. Sees no data."""
     mine = read_settings(settings, json_logs, log_level)
     if not mine.is_coordinator:
-        raise SettingsError(
-            f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train", "place", settings.name
-        )
+        does = ", which deals as it takes part" if mine.roster.coordinating_owner == mine.role.name else ""
+        text = f"{settings} is for {mine.role.name}{does}; run: mpfedxgb participant {settings} --train"
+        raise SettingsError(text, "place", settings.name)
     with log_failure_and_exit(), _live_view(mine, dashboard), _monitored(mine, http) as monitor:
         role.coordinate(mine, once, observer=monitor)
 
@@ -234,7 +234,7 @@ def train_from_files(
     done = role.train(mine, rows, evaluation, restart, Observers(view, monitor))
     total = done.meter.total()
     say_result(
-        f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "
+        f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} message rounds, "
         f"{bytes_text(total.bytes_sent)} sent; the model is in {role.model_path(mine)}"
     )
 

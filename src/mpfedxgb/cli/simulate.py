@@ -129,6 +129,7 @@ RECORD = "run.json"
 _FEW = 20
 """Up to this many different numbers a label is taken for classes."""
 
+COORDINATES = "The auxiliary of three or more that is the coordinator too: P3; a role without columns if not given."
 _DROP = "Columns to leave out: a,b."
 _DELIMITER = "What parts the values of a CSV file, or tab; found out if not given."
 _ENCODING = "Encoding of a CSV file, such as cp1252; UTF-8 if not given."
@@ -144,6 +145,7 @@ def simulate(
         str,
         typer.Option(help="A number, fractions of the columns such as 0.1,0.2,0.3,0.4, or a;b,c;d by column names."),
     ] = "2",
+    coordinator: Annotated[str | None, typer.Option(help=COORDINATES)] = None,
     objective: Annotated[str, typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label.")] = "",
     qid: Annotated[str, typer.Option(help="Column of groups, within which rows are ranked.")] = "",
     upper: Annotated[str, typer.Option(help="Column of upper bounds of times; the label has the lower ones.")] = "",
@@ -284,6 +286,7 @@ def simulate(
     check_beside(objective, {"qid": qid, "upper": upper})
     model = kind(
         participants=dealt,
+        coordinator=coordinator,
         objective=objective,
         # generated: arguments
         n_estimators=trees,
@@ -338,7 +341,8 @@ def simulate(
     if model.best_iteration_ is not None:
         trained = len(next(iter(next(iter(model.evals_result_.values())).values())))
         typer.echo(
-            f"\nbest round: {model.best_iteration_ + 1} of {trained}; the model predicts with the trees up to it"
+            f"\nbest boosting round: {model.best_iteration_ + 1} of {trained}; "
+            "the model predicts with the trees up to it"
         )
     text = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
     typer.echo(f"\nscore: {text} on {judged.where}")

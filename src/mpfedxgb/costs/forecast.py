@@ -87,14 +87,15 @@ class Forecast:
         """The forecast as one line, for a log."""
         busiest = max(self.roster.participants, key=lambda name: self.roles[name].bytes_sent)
         return (
-            f"full trees take {self.rounds} rounds, {bytes_text(self.dealer_bytes)} from {self.roster.coordinator}, "
-            f"{bytes_text(self.roles[busiest].bytes_sent)} sent by {busiest}, "
+            f"full trees take {self.rounds} message rounds, {bytes_text(self.dealer_bytes)} from "
+            f"{self.roster.coordinator}, {bytes_text(self.roles[busiest].bytes_sent)} sent by {busiest}, "
             f"up to {bytes_text(max(self.memory.values()))} of memory a role"
         )
 
     @property
     def _cost(self) -> str:
-        return f"{self.rounds} rounds, {self.hops} hops, {bytes_text(self.dealer_bytes)} from {self.roster.coordinator}"
+        dealt = f"{bytes_text(self.dealer_bytes)} from {self.roster.coordinator}"
+        return f"{self.rounds} message rounds, {self.hops} hops, {dealt}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and dictionaries."""
@@ -248,7 +249,7 @@ class OwnForecast:
     def summary(self) -> str:
         """The forecast as one line, for the role's log."""
         counts = self.counts
-        rounds = f"{counts.rounds} rounds; " if counts.rounds else ""  # the coordinator has none of its own
+        rounds = f"{counts.rounds} message rounds; " if counts.rounds else ""  # the coordinator has none of its own
         return (
             f"full trees take {rounds}this role sends {bytes_text(counts.bytes_sent)}, receives "
             f"{bytes_text(counts.bytes_received)} and takes up to {bytes_text(self.memory)} of memory"

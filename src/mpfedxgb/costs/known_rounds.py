@@ -21,7 +21,7 @@ from mpfedxgb.ring.ring import Shape
 Owners = tuple[int, ...]
 """Whose the splits of a level are; a node of NOBODY does not split."""
 
-ROUND = "round "
+ROUND = "boosting round "
 """How a training announces the next round to who looks on."""
 
 

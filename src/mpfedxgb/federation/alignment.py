@@ -1,7 +1,8 @@
 """An alignment: participants agree on the terms, find the rows that they have in common, and keep which they are.
 
 The coordinator hears which kind of session it is. In a star of three or more participants it then passes the public
-keys of the auxiliaries' pads on; it hears no number of rows and no point that depends on an id.
+keys of the auxiliaries' pads on; it hears no number of rows and no point that depends on an id. One that brings columns
+is an auxiliary as any other here.
 
 What stays at a participant is a file with a mark for every row, in the order of the ids, and a salted digest of all
 ids, by which a table that has changed since is noticed; no id. Other columns may change, and so may the rows' order.
@@ -119,7 +120,7 @@ def _used(column: Column) -> Column:
 
 
 def _fingerprint(settings: RoleSettings) -> dict[str, Any]:
-    return {"participants": list(settings.roster.participants), "[align]": asdict(settings.align.rule)}
+    return {"participants": list(settings.roster.owner_names), "[align]": asdict(settings.align.rule)}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -175,20 +176,20 @@ class LoggedSteps(Observer):
 def agree_on_terms(party: Party, terms: Terms | None) -> None:
     """Stop everyone where the participants read ids differently, naming what differs; no id is touched before.
 
-    1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares. The
-    coordinator, which has no terms, hears nothing.
+    1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares. A
+    coordinator without columns has no terms and hears nothing.
 
     Rounds: 1. Sent: the terms, which are settings, by each auxiliary. Reveals: nothing else.
     """
     party.step("terms")
     if terms is None:
-        assert party.is_coordinator
+        assert not party.owner
         return
     party.count(rounds=1, hops=2)
     mine = np.frombuffer(json.dumps(terms.to_dict(), sort_keys=True).encode(), np.uint8)
     if party.is_active:
-        party.send_bytes(party.others, [mine])
-        for m in party.others:
+        party.send_bytes(party.roster.other_owners, [mine])
+        for m in party.roster.other_owners:
             _compare(party, m, party.receive_bytes(m), terms)
         return
     _compare(party, ACTIVE, party.receive_bytes(ACTIVE), terms)
@@ -238,7 +239,7 @@ def let_all_keep(party: Party) -> None:
     party.step("aligned")
     party.count(rounds=1, hops=1)
     if party.is_active:
-        party.send_bytes(party.others, [np.ones(1, np.int64)])
+        party.send_bytes(party.roster.other_owners, [np.ones(1, np.int64)])
         return
     active = party.roster.name(ACTIVE)
     (flag,) = party.receive_bytes(ACTIVE, (np.int64, (1,)), name="end of the alignment")

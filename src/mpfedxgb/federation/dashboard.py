@@ -134,9 +134,9 @@ class Dashboard(Observer):
         step = ""
         if kind == "training" and not data.is_coordinator:
             rounds, most = len(data.trees) // data.trees_per_round, self._settings.training.n_estimators
-            step = f", {rounds} of {most} rounds kept" + (f", now {self._step}" if self._step else "")
+            step = f", {rounds} of {most} boosting rounds kept" + (f", now {self._step}" if self._step else "")
         sent = bytes_text(last.content.get("bytes_sent", 0))
-        spent = f"{count(last.content.get('rounds', 0))} rounds, {sent} sent so far"
+        spent = f"{count(last.content.get('rounds', 0))} message rounds, {sent} sent so far"
         return f"{kind}{step}: {spent}"
 
 

@@ -89,6 +89,7 @@ def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
         yield from _versions()
         return
     kind = "the coordinator" if settings.is_coordinator else "active" if settings.is_active else "auxiliary"
+    kind += " and the coordinator" if settings.roster.coordinating_owner == settings.role.name else ""
     text = f"{settings.role.name} ({kind}) of the federation {settings.federation.name}"
     yield _ok("settings", f"{path} is for {text}, session {settings.session.name}")
     yield from _clock(settings, path)
@@ -186,7 +187,7 @@ def _room(settings: RoleSettings, table: Table) -> Finding:
     """Return whether this machine has room for a training, if the others bring as many candidates as this role."""
     params = settings.training
     own = len(Candidates(bin_table(table, params.max_bin, params.binning)))
-    sizes = TableSizes(table.rows, 0, (own,) * settings.roster.size)
+    sizes = TableSizes(table.rows, 0, (own,) * len(settings.roster.owners), settings.roster.coordinator_owns)
     assumed = f"for {own} candidate columns here and as many at each of the others"
     try:
         spooled = check_limits([settings.number], params, sizes, settings.limits)
@@ -259,7 +260,7 @@ def _model(settings: RoleSettings) -> Iterator[Finding]:
     except UserError as error:
         yield _problem("model", f"{error}; train again, or set [role] model to another file")
         return
-    mine = (settings.roster.participants, settings.number)
+    mine = (settings.roster.owner_names, settings.owner)
     if (model.participants, model.participant) != mine:
         theirs = f"{model.name} among {', '.join(model.participants)}"
         yield _problem("model", f"{path.name} is the part of {theirs}; set [role] model to this role's own file")

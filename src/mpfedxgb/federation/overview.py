@@ -38,8 +38,8 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Report
     attempts = _of_training(history, settings.session.name)
     return ReportData(
         role=settings.role.name,
-        number=settings.number,
-        participants=settings.roster.participants,
+        number=settings.owner,
+        participants=settings.roster.owner_names,
         coordinator=settings.roster.coordinator,
         federation=settings.federation.name,
         parameters=params.to_dict(),
@@ -105,7 +105,7 @@ def _kept(settings: RoleSettings) -> tuple[State, Sequence[str]]:
     try:
         return read_kept(settings.role.state / settings.session.name / "checkpoints"), ()
     except CheckpointError as error:
-        return State(0), (f"The rounds that were kept, and their metrics, are missing here: {error}.",)
+        return State(0), (f"The boosting rounds that were kept, and their metrics, are missing here: {error}.",)
 
 
 def _of_training(history: History, session: str) -> list[Attempt]:

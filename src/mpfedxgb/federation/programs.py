@@ -60,7 +60,7 @@ class Training:
 
 
 def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResult:
-    """Train, as a participant."""
+    """Train, as an owner of columns."""
     _agree_on_kind(party, TRAINING)
     check_alignment(party, mine.ids)
     if params.facts.hides_rows:
@@ -75,7 +75,7 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
 
 
 def run_scoring(party: Party, service: Service) -> None:
-    """Score batches until the active participant ends the session, as a participant."""
+    """Score batches until the active participant ends the session, as an owner of columns."""
     _agree_on_kind(party, SCORING)
     score_batches(party, service)
 
@@ -95,7 +95,7 @@ def run_aligning(
 def run_coordinator(
     party: Party, params: TrainParams, limits: Resources | None = None, workers: OpenCluster = nullcontext
 ) -> str:
-    """Deal for whatever session the active participant begins; return its kind. In an alignment it passes keys on.
+    """Deal, without columns, for whatever session P_1 begins; return its kind. In an alignment it passes keys on.
 
     `workers` connects with its own.
     """
@@ -137,7 +137,7 @@ def _agree_on_kind(party: Party, mine: int) -> int:
 def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
     """Make sure that all participants have the same people in the same order, before anything else happens.
 
-    1. The active participant sends a fresh salt to the others; the coordinator never sees it.
+    1. The active participant sends a fresh salt to the others; a coordinator without columns never sees it.
     2. They answer with the number of rows and the salted digest of the ids, for training and for evaluation rows.
     3. It compares and stops everyone where they differ, naming who has how many rows, never an id.
 
@@ -145,8 +145,9 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
     """
     party.step("align")
     active = party.roster.name(ACTIVE)
-    party.record(Entry.ID_DIGEST, ACTIVE, len(party.others) * 2)
-    if party.is_coordinator:
+    others = party.roster.other_owners
+    party.record(Entry.ID_DIGEST, ACTIVE, len(others) * 2)
+    if not party.owner:
         return
     party.count(rounds=1, hops=2)
     if not party.is_active:
@@ -154,9 +155,9 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
         party.send_bytes([ACTIVE], [*_digests(ids, salt[0].tobytes())])
         return
     salt_bytes = os_entropy(SALT_BYTES)
-    party.send_bytes(party.others, [np.frombuffer(salt_bytes, np.uint8)])
+    party.send_bytes(others, [np.frombuffer(salt_bytes, np.uint8)])
     counts, digests = _digests(ids, salt_bytes)
-    for m in party.others:
+    for m in others:
         forms = ((counts.dtype, counts.shape), (digests.dtype, digests.shape))
         arrays = party.receive_bytes(m, *forms, name=Entry.ID_DIGEST)
         check_numbers(party, m, arrays[0].tolist(), *(("rows", 0, MOST_ROWS),) * 2)
@@ -204,8 +205,9 @@ def refuse_training_ids(name: str, ids: Sequence[Ids]) -> None:
     if common:
         text = (
             f"{name}: {common} of {len(evaluation)} evaluation rows are training rows, by their ids; security='sealed' "
-            "lets nobody learn anything about a training row, and evaluation tells margins round by round: take those "
-            "rows out of the evaluation table or the training table at all participants, or evaluate nothing"
+            "lets nobody learn anything about a training row, and evaluation tells margins after every boosting "
+            "round: take those rows out of the evaluation table or the training table at all participants, "
+            "or evaluate nothing"
         )
         raise UserError(text, "duplicate", "evaluation", common)
 
@@ -237,7 +239,7 @@ class ProgressHeard(NothingKept):
 
     def save(self, state: State) -> None:
         """Say in the log how far the training is; a full disk here is no reason to end it."""
-        _log.info("round %d of %d is done", state.rounds, self._rounds)
+        _log.info("boosting round %d of %d is done", state.rounds, self._rounds)
 
 
 _ROUND_KEPT, _MODEL_WRITTEN = 1, 2
@@ -254,7 +256,7 @@ def close_training(party: Party, progress: Progress, model: PartialModel | None)
     finds the others waiting too, unless they have heard (2) from all, this one included: then it has its model and the
     note, and needs nobody. Rounds: 2. Reveals: KEPT_AT_THE_END to everyone.
     """
-    party.tell_everyone(Entry.KEPT_AT_THE_END, None if party.is_coordinator else [_ROUND_KEPT])
+    party.tell_everyone(Entry.KEPT_AT_THE_END, [_ROUND_KEPT] if party.owner else None)
     if model is not None:
         progress.finish(model)
-    party.tell_everyone(Entry.KEPT_AT_THE_END, None if party.is_coordinator else [_MODEL_WRITTEN])
+    party.tell_everyone(Entry.KEPT_AT_THE_END, [_MODEL_WRITTEN] if party.owner else None)

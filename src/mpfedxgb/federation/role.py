@@ -208,7 +208,9 @@ def _train(
     except MissingPeerError as error:  # not where a session has begun: then somebody may still need this role
         if not files.finished.is_noted(model_path(settings)):
             raise
-        _log.warning("%s; the others may have ended: all have kept the last round, and the model is there", error)
+        _log.warning(
+            "%s; the others may have ended: all have kept the last boosting round, and the model is there", error
+        )
         kept = files.checkpoints.load(files.checkpoints.newest()).evaluation
         seconds = time.perf_counter() - started
         return Trained(load_model(settings), {} if kept is None else kept.metrics, Meter(), Ledger(), seconds)
@@ -424,7 +426,7 @@ def labels_of(
 def _log_round(report: RoundReport) -> None:
     text = "  ".join(f"{name} {v[-1]:.5f}" for names in report.metrics.values() for name, v in names.items())
     _log.info(
-        "round %d of %d: %s%d rounds of messages, %.1f MB sent so far",
+        "boosting round %d of %d: %s%d message rounds, %.1f MB sent so far",
         report.iteration + 1,
         report.iterations,
         f"{text}; " if text else "",
@@ -435,10 +437,12 @@ def _log_round(report: RoundReport) -> None:
 
 def training_fingerprint(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
     """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
+    coordinator = settings.roster.coordinating_owner
     return {
         "session": settings.session_name,
         "role": settings.role.name,
-        "participants": list(settings.roster.participants),
+        "participants": list(settings.roster.owner_names),
+        **({} if coordinator is None else {"coordinator": coordinator}),
         "parameters": settings.training.to_dict(),
         "data": data_digest(tables, [] if labels is None else numbers_of(labels)),
     }

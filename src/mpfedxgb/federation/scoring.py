@@ -303,7 +303,7 @@ def _check_models(party: Party, service: Service | None) -> None:
     if service is not None:
         mine = [int.from_bytes(digest(service.model.training.encode())[:8], "little", signed=True)]
     announced = party.tell_everyone(Entry.MODEL, mine)[:, 0]
-    others = [party.roster.participants[m] for m in np.flatnonzero(announced != announced[0])]
+    others = [party.roster.owner_names[m] for m in np.flatnonzero(announced != announced[0])]
     if others:
         text = (
             f"{', '.join(others)} and {party.roster.name(ACTIVE)} hold parts of different trainings; give all "
@@ -351,20 +351,19 @@ def _score(
     so_far[ROWS_ASKED] += size
     keys = _share_ids(party, request, size)
     table, missing = None if request is None else request.table, 0
-    if not party.is_coordinator and not party.is_active:
-        assert service is not None
+    if service is not None and not party.is_active:
         table, missing = service.rows_of(keys)
-    lacking = party.tell_everyone(Entry.NOT_FOUND, None if party.is_coordinator else [missing])[:, 0]
+    lacking = party.tell_everyone(Entry.NOT_FOUND, [missing] if party.owner else None)[:, 0]
     if lacking.any():
         so_far[NOT_ANSWERED] += 1
         if not party.is_active:
             return None
         text = ", ".join(
-            f"{name} {count}" for name, count in zip(party.roster.participants, lacking, strict=True) if count
+            f"{name} {count}" for name, count in zip(party.roster.owner_names, lacking, strict=True) if count
         )
         raise RowsNotFoundError(
             f"of {size} rows to score, some are not found: {text}; leave them out, or let those add them",
-            {name: int(count) for name, count in zip(party.roster.participants, lacking, strict=True) if count},
+            {name: int(count) for name, count in zip(party.roster.owner_names, lacking, strict=True) if count},
         )
     if scorer is not None:
         assert table is not None
@@ -379,16 +378,17 @@ def _score(
 
 
 def _share_ids(party: Party, request: _Request | None, size: int) -> list[str]:
-    """Tell the auxiliaries which rows are meant; the coordinator never learns it."""
+    """Tell the others which rows are meant; a coordinator without columns never learns it."""
     party.step("ids")
-    for m in party.others:
+    others = party.roster.other_owners
+    for m in others:
         party.record(Entry.BATCH_IDS, m, size)
-    if party.is_coordinator:
+    if not party.owner:
         return []
     party.count(rounds=1)  # and no hop: they come right behind the size, on the same way
     if request is not None:
         for text in _lists(request.keys, party.bytes_per_frame):
-            party.send_bytes(party.others, [np.frombuffer(text, np.uint8)])
+            party.send_bytes(others, [np.frombuffer(text, np.uint8)])
         return list(request.keys)
     keys: list[str] = []
     while len(keys) < size:

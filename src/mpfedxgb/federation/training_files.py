@@ -45,7 +45,7 @@ class TrainingFiles:
         """Return the newest usable rounds (see Progress)."""
         rounds = self.checkpoints.newest()
         if rounds:
-            _log.info("%d rounds of an earlier attempt are there", rounds)
+            _log.info("%d boosting rounds of an earlier attempt are there", rounds)
         return rounds
 
     def common(self) -> int:
@@ -59,14 +59,14 @@ class TrainingFiles:
     def load(self, rounds: int) -> State:
         """Return a state (see Progress)."""
         if rounds:
-            _log.info("going on after round %d, the last that all participants have", rounds)
+            _log.info("going on after boosting round %d, the last that all participants have", rounds)
         return self.checkpoints.load(rounds)
 
     def save(self, state: State) -> None:
         """Keep a state (see Progress)."""
         self.finished.forget()
         self.checkpoints.save(state)
-        _log.info("round %d of %d is done and kept", state.rounds, self._rounds)
+        _log.info("boosting round %d of %d is done and kept", state.rounds, self._rounds)
 
     def finish(self, model: PartialModel) -> None:
         """Write the model, and the note that it is this training's and that all have kept the last round."""

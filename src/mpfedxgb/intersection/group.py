@@ -186,20 +186,22 @@ def agree_on_pads(party: Party, group: Group, lists: int) -> list[U8 | None]:
     """Return, for each list, the points that an auxiliary agrees on with every other one; None for each at P_1.
 
     1. Each auxiliary sends a public key for each list to the coordinator, in a mesh to each other auxiliary.
-    2. In a star the coordinator sends all of them to each (`pass_keys_on`).
+    2. In a star the coordinator sends all of them to each (`pass_keys_on`); with its own, if it brings columns.
     3. Each multiplies the others' keys by its own scalars.
 
-    Rounds: 1. Sent: by each auxiliary 32 bytes per list to the coordinator, who sends 32 (M - 1) per list to each; in a
-    mesh 32 bytes per list to each other auxiliary. With one auxiliary alone nothing is sent. Reveals: nothing.
+    Rounds: 1. Sent: by each auxiliary 32 bytes per list to the coordinator, who sends 32 per list and auxiliary to
+    each; in a mesh 32 bytes per list to each other auxiliary. With one auxiliary alone nothing is sent. A coordinator
+    that brings columns is an auxiliary here. Reveals: nothing.
     """
     party.step(_STEP)
-    if len(party.others) > 1:
+    auxiliaries = party.roster.other_owners
+    if len(auxiliaries) > 1:
         party.count(rounds=1, hops=1 if party.topology == MESH else 2)
     if party.is_active:
         return [None] * lists
     scalars = [group.scalar() for _ in range(lists)]
     mine = np.concatenate([group.public(scalar) for scalar in scalars])
-    others = [m for m in party.others if m != party.role]
+    others = [m for m in auxiliaries if m != party.role]
     theirs = _exchanged(party, mine, others) if others else {}
     nobody = np.empty((0, POINT_BYTES), np.uint8)
     return [
@@ -215,32 +217,41 @@ def _exchanged(party: Party, mine: U8, others: list[int]) -> dict[int, U8]:
     if party.topology == MESH:
         party.send_bytes(others, [mine])
         return {m: _keys(party, m, party.receive_bytes(m), mine.shape) for m in others}
+    if party.is_coordinator:
+        return _pass_on(party, mine)
     party.send_bytes([COORDINATOR], [mine], Kind.ANNOUNCE)
-    shape = (len(party.others), *mine.shape)
+    shape = (len(others) + 1, *mine.shape)
     everyone = _keys(party, COORDINATOR, party.receive_bytes(COORDINATOR, kind=Kind.ANNOUNCE), shape)
-    first = party.others[0]
-    if (everyone[party.role - first] != mine).any():
+    keys = dict(zip(party.roster.other_owners, everyone, strict=True))
+    if (keys.pop(party.role) != mine).any():
         raise FrameError(
             f"{party.roster.coordinator} passed on another key of {party.name} than it was sent", parameter=party.name
         )
-    return {m: everyone[m - first] for m in others}
+    return keys
 
 
 def pass_keys_on(party: Party) -> None:
     """Pass the auxiliaries' public keys on between them, as the coordinator of a star (see `agree_on_pads`)."""
     party.step(_STEP)
-    if party.topology == MESH or len(party.others) < 2:
-        return
+    if party.topology != MESH and len(party.others) > 1:
+        _pass_on(party)
+
+
+def _pass_on(party: Party, own: U8 | None = None) -> dict[int, U8]:
+    """Return the auxiliaries' public keys once each has all of them, and those of a coordinator that brings columns."""
     everyone: list[U8] = []
     for m in party.others:
         arrays = party.receive_bytes(m, kind=Kind.ANNOUNCE)
-        lists = len(everyone[0]) if everyone else len(arrays[0]) if arrays and arrays[0].ndim else 0
+        first = everyone[0] if everyone else own
+        lists = len(first) if first is not None else len(arrays[0]) if arrays and arrays[0].ndim else 0
         if not 1 <= lists <= MOST_LISTS:
             raise FrameError(
                 f"{party.roster.name(m)} sent no public keys for an alignment", parameter=party.roster.name(m)
             )
         everyone.append(_keys(party, m, arrays, (lists, POINT_BYTES)))
-    party.send_bytes(party.others, [np.stack(everyone)], Kind.ANNOUNCE)
+    heard = dict(zip(party.others, everyone, strict=True))
+    party.send_bytes(party.others, [np.stack(everyone if own is None else [*everyone, own])], Kind.ANNOUNCE)
+    return heard
 
 
 def _keys(party: Party, peer: int, arrays: tuple[Array, ...], shape: tuple[int, ...]) -> U8:

@@ -44,7 +44,7 @@ def intersect(
     most: int = MOST_ROWS,
     make_oracles: MakeOracles = Oracles,
 ) -> Marks:
-    """Return which of this participant's ids all participants have; the coordinator takes no part.
+    """Return which of this participant's ids all participants have; a coordinator without columns takes no part.
 
     1. P_1 sends a fresh salt and how many ids it has. Each auxiliary answers with how many it has.
     2. P_1 shuffles its ids and sends them as points under a scalar of its own, some at a time; each auxiliary returns
@@ -116,8 +116,8 @@ class _Mine:
 def _hear_sizes(party: Party, size: int, what: str, most: int) -> tuple[bytes, dict[int, int]]:
     """Send the salt, and hear how many ids every auxiliary has (1, at P_1)."""
     salt, sizes = os_entropy(SALT_BYTES), {}
-    party.send_bytes(party.others, [np.frombuffer(salt, np.uint8), np.array([size], np.int64)])
-    for m in party.others:
+    party.send_bytes(party.roster.other_owners, [np.frombuffer(salt, np.uint8), np.array([size], np.int64)])
+    for m in party.roster.other_owners:
         (announced,) = party.receive_bytes(m, _SIZE)
         check_numbers(party, m, announced.tolist(), _ROWS)
         sizes[m] = int(announced[0])
@@ -149,14 +149,14 @@ def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, 
     scalar = group.scalar()
     back = group.inverse(scalar)
     sums = np.zeros((len(mine.ids), 2), np.uint64)
-    tags = {m: np.empty((len(mine.ids), TAG_BYTES), np.uint8) for m in party.others}
+    tags = {m: np.empty((len(mine.ids), TAG_BYTES), np.uint8) for m in party.roster.other_owners}
     for steps, (going, coming) in enumerate(zip([*chunks, None], [None, *chunks], strict=True)):
         if going is not None:
             points = group.from_hashes(mine.oracles.hashes(mine.ids[going]))
-            party.send_bytes(party.others, [group.multiply(scalar, points, party.name)])
+            party.send_bytes(party.roster.other_owners, [group.multiply(scalar, points, party.name)])
         if coming is not None:
             some = mine.ids[coming]
-            for m in party.others:
+            for m in party.roster.other_owners:
                 (points,) = party.receive_bytes(m, (np.uint8, (len(some), POINT_BYTES)))
                 points = group.multiply(back, points, party.roster.name(m))
                 masks, tags[m][coming] = mine.oracles.masks(some, points)
@@ -173,9 +173,9 @@ def _wait_for_others(party: Party, done: int, chunks: dict[int, int]) -> None:
         for m in (m for m, count in chunks.items() if i < count):
             party.receive_bytes(m, (np.uint8, (0, POINT_BYTES)))
             if time.monotonic() - last >= pause:
-                party.send_bytes(party.others, [np.zeros(1, np.int64)])
+                party.send_bytes(party.roster.other_owners, [np.zeros(1, np.int64)])
                 last = time.monotonic()
-    party.send_bytes(party.others, [np.ones(1, np.int64)])
+    party.send_bytes(party.roster.other_owners, [np.ones(1, np.int64)])
 
 
 def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
@@ -239,7 +239,7 @@ def _tell_common(mine: _Mine, what: str, sums: U64, tags: dict[int, U8], least: 
         party.record(Entry.ROWS_IN_COMMON, party.role, count)
     _refuse_few(what, count, least)
     party.record(Entry.ROWS_IN_COMMON, ALL, count)
-    for m in party.others:
+    for m in party.roster.other_owners:
         common_tags = tags[m][common]
         party.send_bytes([m], [common_tags[np.lexsort(common_tags.T[::-1])]])
     mine.done(1, 1)
@@ -272,7 +272,7 @@ def _step(party: Party, name: str, rounds: int, hops: int) -> None:
 
 def _note_sizes(party: Party) -> None:
     party.record(Entry.ROWS_BEFORE, ALL, 1)
-    party.record(Entry.ROWS_BEFORE, ACTIVE, len(party.others))
+    party.record(Entry.ROWS_BEFORE, ACTIVE, len(party.roster.other_owners))
 
 
 def _chunks(party: Party, size: int) -> list[slice]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active
@@ -14,7 +16,9 @@ from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.modes.facts import Facts
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.rows import RowVectors
-from mpfedxgb.protocols.secret import Secret
+from mpfedxgb.protocols.secret import Secret, public_secret
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.ring import Ring
 from mpfedxgb.tree.grow import FindSplits, Grown, best_splits
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.level import Constants, SplitData, TableSizes, TreeRules
@@ -42,6 +46,17 @@ class Setup:
 RoundGradients = tuple[Secret, RowVectors, Constants]
 """g~ and h~ of a round, (trees, 2, rows), the same as vectors whose masks' makers are known, and the constants at their
 scales."""
+
+
+def encoded(constants: Mapping[str, tuple[Ring, int]]) -> list[RingArray]:
+    """Return the constants of `scales.constants_of` as ring elements."""
+    return [RingArray.encode(ring, np.array(value, object)) for ring, value in constants.values()]
+
+
+def public_constants(party: Party, constants: Mapping[str, tuple[Ring, int]]) -> Constants:
+    """Return constants that all roles know. Local."""
+    known = {name: public_secret(party, ring, np.array(v, object)) for name, (ring, v) in constants.items()}
+    return Constants(**known)
 
 
 class Working(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Keyring, Roster
 from mpfedxgb.ring.array import RingArray, unpack_data
 from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape
-from mpfedxgb.transport.frame import Form, Kind, check_form
+from mpfedxgb.transport.frame import Form, Kind, check_form, give_up
 from mpfedxgb.transport.transport import MESH
 
 ALL = -1
@@ -280,19 +281,24 @@ class Party:
                 raise FrameError(f"malformed {name} from {sender}: values outside {ring}", parameter=name, value=sender)
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
 
-    def send_bytes(self, peers: Iterable[int], arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
+    def send_bytes(self, peers: Iterable[int], arrays: Sequence[Array], kind: Kind | None = None) -> None:
         """Send arrays that are no ring elements, such as salts, digests and points, in one message to each peer."""
-        self._communicator.send(peers, arrays, kind)
+        for usual, some in groupby(peers, self._kind_with):
+            self._communicator.send(list(some), arrays, usual if kind is None else kind)
+
+    def _kind_with(self, peer: int) -> Kind:
+        """Return the kind of what needs no dealer: to and from a coordinator it is its own, as nothing masked is."""
+        return Kind.OWN if COORDINATOR in (peer, self.role) else Kind.DATA
 
     def receive_bytes(
-        self, peer: int, *forms: Form, name: str = "", kind: Kind = Kind.DATA, expected: int = 0
+        self, peer: int, *forms: Form, name: str = "", kind: Kind | None = None, expected: int = 0
     ) -> tuple[Array, ...]:
         """Return arrays from a peer; those of other types and shapes than `forms` are an error, which has the `name`.
 
         Without forms the caller checks what came; it is at most one frame, or as many bytes as `expected`.
         """
         expected = expected or sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in forms)
-        arrays = self._communicator.receive(peer, kind, expected)
+        arrays = self._communicator.receive(peer, self._kind_with(peer) if kind is None else kind, expected)
         return check_form(self.roster.name(peer), name or self.label, arrays, *forms) if forms else arrays
 
     def count(
@@ -451,7 +457,8 @@ def _add_up(whole: Sequence[RingArray], more: Sequence[RingArray]) -> None:
 
 
 def _to_wire(x: RingArray) -> Array:
-    return np.packbits(x.data, bitorder="little") if x.ring == BIT else x.data
+    """Return the array that is sent; nobody changes it any more, so that it need not be copied for a receiver here."""
+    return give_up(np.packbits(x.data, bitorder="little") if x.ring == BIT else x.data)
 
 
 def wire_bytes(specs: Sequence[Spec]) -> int:

@@ -64,6 +64,33 @@ class Roster:
         """Return P1..PM."""
         return cls(tuple(f"P{m}" for m in range(1, count + 1)))
 
+    @classmethod
+    def coordinated_by(cls, names: Sequence[str], owner: str) -> Roster:
+        """Return the roster of organisations, the active one first, of which the `owner` is the coordinator too.
+
+        Raises SettingsError unless it is one of three or more, and not the active one.
+        """
+        text, what = f"coordinator={owner!r}", ("coordinator", owner)
+        independent = "or leave it out for a coordinator without columns"
+        if owner not in names:
+            listed = ", ".join(names)
+            raise SettingsError(
+                f"{text} is none of the participants, {listed}; name one, {independent}", "unknown", *what
+            )
+        if len(names) < 3:
+            text += (
+                f" takes three participants or more, not {len(names)}: it knows all masks, so that one other alone "
+                f"would have nobody to hide its columns with; bring in a third, {independent}"
+            )
+            raise SettingsError(text, "few", *what)
+        if names[0] == owner:
+            text += (
+                " is the active participant, to which values are revealed, and to a coordinator none may be: it knows "
+                f"what masks them; name an auxiliary participant, {independent}"
+            )
+            raise SettingsError(text, "place", *what)
+        return cls(tuple(name for name in names if name != owner), owner, coordinator_owns=True)
+
     @property
     def size(self) -> int:
         """The number M of participants."""
@@ -83,6 +110,11 @@ class Roster:
     def owner_names(self) -> tuple[str, ...]:
         """Names of the owners, in order."""
         return (*self.participants, self.coordinator) if self.coordinator_owns else self.participants
+
+    @property
+    def other_owners(self) -> list[int]:
+        """Roles of the owners of columns but the active participant: the auxiliaries, and a coordinator with some."""
+        return [*self.auxiliaries, *([COORDINATOR] if self.coordinator_owns else [])]
 
     @property
     def coordinating_owner(self) -> str | None:

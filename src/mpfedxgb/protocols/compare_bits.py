@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, chain, islice, pairwise, zip_longest
 from math import prod
 
@@ -31,7 +31,7 @@ import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
-from mpfedxgb.protocols.opening import Clip, Steps, follow_openings, open_steps_together
+from mpfedxgb.protocols.opening import Clip, Pending, SideBySide, Steps, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray, low_bits
 from mpfedxgb.ring.kernels import I64, U8, U64
@@ -148,6 +148,9 @@ class Ending(Enum):
     NEITHER_AND = (2, 1)
     """The same, times another bit."""
 
+    AND = (1, 1)
+    """l times another bit."""
+
     def __init__(self, sides: int, gates: int) -> None:
         self.sides = sides
         self.gates = gates
@@ -182,13 +185,23 @@ class Borrow:
             raise DoesNotFitError(text, parameter="bits", value=self.bits)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Gated:
+    """Asks what an ending makes of the signs of x, (sides, ...), |x| < 2^(bits - 1), and of other opened bits (...)."""
+
+    x: Secret
+    bits: int
+    ending: Ending
+    gates: tuple[Secret, ...] = ()
+
+
 def negative_by_bits(party: Party, x: Secret, bits: int, rounds: int = 2, digit: int = DIGIT) -> Shares:
     """Return shared bits, 1 where x < 0, for |x| < 2^(bits - 1) (see `compare_together`)."""
     return compare_together(party, [Sign(x, bits)], rounds, digit)[0]
 
 
 def compare_together(
-    party: Party, comparisons: Sequence[Sign | Borrow], rounds: int = 2, digit: int = DIGIT
+    party: Party, comparisons: Sequence[Sign | Borrow | Gated], rounds: int = 2, digit: int = DIGIT
 ) -> list[Shares]:
     """Return the answers to comparisons of any widths and shapes, as shared bits, all in the same rounds.
 
@@ -202,36 +215,88 @@ def compare_together(
     Rounds: at most `rounds`. Sent: two bits per digit, and then per group of digits, by
     each auxiliary. Reveals: nothing.
     """
-    party.step("compare")
-    asked = [_as_sign(comparison) for comparison in comparisons]
-    shapes, counts = [sign.x.shape for sign in asked], [prod(sign.x.shape) for sign in asked]
-    party.count(comparisons=sum(counts))
-    layouts = [bit_signs(sign.bits, rounds, digit) for sign in asked]
-    flat = [sign.x.reshape(1, count) for sign, count in zip(asked, counts, strict=True)]
-    fresh = [layout.fresh(count) for layout, count in zip(layouts, counts, strict=True)]
-    dealt = [layout.dealt(count) for layout, count in zip(layouts, counts, strict=True)]
-
-    def deal(masks: list[RingArray]) -> list[RingArray]:
-        drawn = _regrouped(masks, fresh)
-        return list(chain(*(one.deal(x.mask, own) for one, x, own in zip(layouts, flat, drawn, strict=True))))
-
-    masks, products = party.prepare(list(chain(*fresh)), list(chain(*dealt)), deal)
-    if party.is_symbolic:
-        opened = zip_longest(*(one.opened(count) for one, count in zip(layouts, counts, strict=True)), fillvalue=())
-        follow_openings(party, [("", list(chain(*specs)), None) for specs in opened])
-        return [Shares(RingArray.hidden(BIT, shape)) for shape in shapes]
-    parts = zip(layouts, flat, _regrouped(masks, fresh), _regrouped(products, dealt), strict=True)
-    steps = [one.steps(party.public_share, x.masked, own, theirs) for one, x, own, theirs in parts]
-    planes = zip(open_steps_together(party, steps), counts, shapes, strict=True)
-    return [Shares(RingArray(BIT, plane_bits(plane[0], count).reshape(shape))) for plane, count, shape in planes]
+    comparing = Comparing(party, comparisons, rounds, digit)
+    while pending := comparing.pending():
+        open_pending(party, pending)
+    return comparing.answers()
 
 
-def _as_sign(comparison: Sign | Borrow) -> Sign:
-    """Return a borrow as the sign of a number of one bit more; of its mask, only the coordinator has low bits."""
-    if isinstance(comparison, Sign):
+class Comparing:
+    """`compare_together` in the making: its openings may travel with others. Rounds: 0."""
+
+    def __init__(
+        self, party: Party, comparisons: Sequence[Sign | Borrow | Gated], rounds: int = 2, digit: int = DIGIT
+    ) -> None:
+        party.step("compare")
+        asked = [_as_gated(comparison) for comparison in comparisons]
+        self._shapes = [one.x.shape[1:] for one in asked]
+        counts = [prod(shape) for shape in self._shapes]
+        party.count(comparisons=sum(count * one.ending.sides for count, one in zip(counts, asked, strict=True)))
+        self._layouts = [bit_signs(one.bits, rounds, digit, one.ending) for one in asked]
+        layouts = [*zip(self._layouts, counts, strict=True)]
+        flat = [one.x.reshape(one.ending.sides, count) for one, count in zip(asked, counts, strict=True)]
+        fresh, dealt = [one.fresh(count) for one, count in layouts], [one.dealt(count) for one, count in layouts]
+
+        def deal(masks: list[RingArray]) -> list[RingArray]:
+            parts = zip(self._layouts, flat, _regrouped(masks, fresh), asked, strict=True)
+            return [*chain(*(one.deal(x.mask, own, _gate_masks(each)) for one, x, own, each in parts))]
+
+        masks, products = party.prepare([*chain(*fresh)], [*chain(*dealt)], deal)
+        self._symbolic = party.is_symbolic
+        self._left = [*zip_longest(*(one.opened(count) for one, count in layouts), fillvalue=())]
+        if not self._symbolic:
+            parts = zip(self._layouts, flat, _regrouped(masks, fresh), _regrouped(products, dealt), asked, strict=True)
+            self._steps = SideBySide(
+                [
+                    one.steps(party.public_share, x.masked, own, theirs, partial(_gates, each) if each.gates else None)
+                    for one, x, own, theirs, each in parts
+                ]
+            )
+
+    def pending(self) -> list[Pending[None]]:
+        """Return what the next round has to open; nothing when the answers are there."""
+        if not self._symbolic:
+            return self._steps.pending()
+        specs = [*chain(*self._left.pop(0))] if self._left else []
+        return [Pending(RingArray.hidden(*spec), _ignore) for spec in specs]
+
+    def answers(self) -> list[Shares]:
+        """Return the answers, in the order of the comparisons; of endings with several, the last axis has them."""
+        if self._symbolic:
+            return [Shares(RingArray.hidden(BIT, shape)) for shape in self._shapes]
+        planes = [self._steps.results[i][0] for i in range(len(self._shapes))]
+        bits = zip(planes, self._shapes, strict=True)
+        return [Shares(RingArray(BIT, plane_bits(plane, prod(shape)).reshape(shape))) for plane, shape in bits]
+
+
+def _ignore(total: RingArray) -> None:
+    """Take nothing of what is opened: this role follows shapes."""
+
+
+def _as_gated(comparison: Sign | Borrow | Gated) -> Gated:
+    """Return signs as they are; a borrow as the sign of a number of one bit more.
+
+    Of the mask of that number, only the coordinator has low bits.
+    """
+    if isinstance(comparison, Gated):
         return comparison
     x, bits = comparison.x, comparison.bits
-    return Sign(Secret(low_bits(x.masked, bits), low_bits(x.mask, bits)), bits + 1)
+    if isinstance(comparison, Borrow):
+        x, bits = Secret(low_bits(x.masked, bits), low_bits(x.mask, bits)), bits + 1
+    return Gated(x.reshape(1, *x.shape), bits, Ending.SIGN)
+
+
+def _gate_masks(asked: Gated) -> U8 | None:
+    return bit_planes([gate.mask for gate in asked.gates]) if asked.gates else None
+
+
+def _gates(asked: Gated) -> tuple[U8, U8]:
+    return bit_planes([gate.mask for gate in asked.gates]), bit_planes([gate.masked for gate in asked.gates])
+
+
+def bit_planes(bits: Sequence[RingArray]) -> U8:
+    """Return arrays of bits of any shape as planes, one each."""
+    return np.stack([np.packbits(one.data.reshape(-1), bitorder="little") for one in bits])
 
 
 def _regrouped(arrays: Sequence[RingArray], groups: Sequence[Sequence[Spec]]) -> list[list[RingArray]]:
@@ -466,6 +531,8 @@ def _last(digits: int, ending: Ending) -> Polynomials:
     variables, less = 2 * digits - 1, _less(range(digits))
     if ending is Ending.SIGN:
         return polynomials(variables, [less])
+    if ending is Ending.AND:
+        return polynomials(variables + 1, [[term | 1 << variables for term in less]])
     if ending is Ending.BEATS:
         a, b = 1 << variables, 2 << variables
         larger = [a | b | term for term in less]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations, pairwise
 from math import prod
 from operator import mul
@@ -127,10 +127,12 @@ def open_groups(party: Party, first: Sequence[Pending[T]], second: Sequence[Pend
     """
     pending: list[Pending[Any]] = [*first, *second]
     sums = open_shares(party, [p.part for p in pending], [p.clip for p in pending])
-    return (
-        [p.finish(total) for p, total in zip(first, sums[: len(first)], strict=True)],
-        [p.finish(total) for p, total in zip(second, sums[len(first) :], strict=True)],
-    )
+    return finish(first, sums[: len(first)]), finish(second, sums[len(first) :])
+
+
+def finish(pending: Sequence[Pending[T]], sums: Sequence[RingArray]) -> list[T]:
+    """Return what becomes of pending things whose sums have been opened. Local."""
+    return [p.finish(total) for p, total in zip(pending, sums, strict=True)]
 
 
 def open_pending(party: Party, pending: Sequence[Pending[T]]) -> list[T]:
@@ -155,26 +157,37 @@ def open_masked(party: Party, shares: Shares) -> Secret:
     return open_pending(party, [masking(party, shares)])[0]
 
 
+class SideBySide:
+    """Protocols of several rounds in step: what they want opened in the next round, and in the end what each gives."""
+
+    def __init__(self, protocols: Sequence[Steps]) -> None:
+        self._protocols = protocols
+        self._wanted: dict[int, tuple[RingArray, Clip | None]] = {}
+        self.results: dict[int, U8] = {}
+        for i, steps in enumerate(protocols):
+            self._advance(i, partial(next, steps))
+
+    def _advance(self, i: int, go_on: Callable[[], tuple[RingArray, Clip | None]]) -> None:
+        try:
+            self._wanted[i] = go_on()
+        except StopIteration as end:
+            self._wanted.pop(i, None)
+            self.results[i] = end.value
+
+    def _take(self, i: int, total: RingArray) -> None:
+        self._advance(i, partial(self._protocols[i].send, total))
+
+    def pending(self) -> list[Pending[None]]:
+        """Return what the next round has to open, which may travel with other things; nothing at the end."""
+        return [Pending(part, partial(self._take, i), clip) for i, (part, clip) in self._wanted.items()]
+
+
 def open_steps(party: Party, steps: Steps, what: str = "") -> U8:
     """Open what the steps of a protocol yield, one round each, and return what they come to."""
-    return open_steps_together(party, [steps], what)[0]
-
-
-def open_steps_together(party: Party, protocols: Sequence[Steps], what: str = "") -> list[U8]:
-    """Open what several protocols yield, side by side: one message a round, as long as one of them goes on."""
-    ended: dict[int, U8] = {}
-    opened: dict[int, RingArray | None] = dict.fromkeys(range(len(protocols)))
-    while len(ended) < len(protocols):
-        wanted: dict[int, tuple[RingArray, Clip | None]] = {}
-        for i, total in opened.items():
-            try:
-                wanted[i] = next(protocols[i]) if total is None else protocols[i].send(total)
-            except StopIteration as end:
-                ended[i] = end.value
-        if wanted:
-            parts, clips = zip(*wanted.values(), strict=True)
-            opened = dict(zip(wanted, open_shares(party, parts, clips, what), strict=True))
-    return [ended[i] for i in range(len(protocols))]
+    running = SideBySide([steps])
+    while pending := running.pending():
+        finish(pending, open_shares(party, [p.part for p in pending], [p.clip for p in pending], what))
+    return running.results[0]
 
 
 def follow_openings(party: Party, openings: Sequence[Opening]) -> None:
@@ -246,8 +259,12 @@ def _added_up(
 ) -> list[RingArray]:
     """Return the sums of a participant's parts and the others', each reduced to the width of its mask."""
     sums = list(parts)
-    for theirs in others:
-        sums = [total + part for total, part in zip(sums, theirs, strict=True)]
+    for number, theirs in enumerate(others):
+        if not number:
+            sums = [total + part for total, part in zip(sums, theirs, strict=True)]
+            continue
+        for total, part in zip(sums, theirs, strict=True):
+            total.add_in_place(part)
     return [total if clip is None else clip(total) for total, clip in zip(sums, clips, strict=True)]
 
 

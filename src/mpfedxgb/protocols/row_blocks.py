@@ -40,6 +40,10 @@ Bits = npt.NDArray[np.uint8]
 WORD = VECTOR.element_bytes
 
 
+_PIECE = 1 << 19
+"""Bytes of a mask that are expanded at a time on the way to E."""
+
+
 def share_key(participant: int) -> int:
     """Return under which key a participant's share of a coordinator's own matrix is kept; E is under its owner's."""
     return -participant
@@ -203,12 +207,23 @@ def expanded(mask: Source, tiles: Sequence[Tile]) -> Iterator[U64]:
         yield np.ascontiguousarray(source.elements(VECTOR, tile.shape).data, np.uint64)
 
 
-def difference(matrix: Matrix, tile: Tile, mask: U64) -> U64:
-    """Return a tile of E = B - A, in the place of A."""
-    bits = matrix.tile(tile.columns, tile.rows)
-    if bits.shape != tile.shape:
-        raise DoesNotFitError(f"a tile of {bits.shape} was brought instead of {tile.shape}", "mismatch", "tile")
-    return np.subtract(bits, mask, out=mask)
+def difference(matrix: Matrix, tile: Tile, mask: Source) -> U64:
+    """Return a tile of E = B - A, of the stream of A.
+
+    A few columns of A at a time: what they take stays in the cache, and is freed and taken again, so that E alone needs
+    new pages of memory.
+    """
+    columns, rows = tile.shape
+    stream, out = mask.again(tile.start), np.empty(tile.shape, np.uint64)
+    step = max(1, _PIECE // (WORD * max(1, rows)))
+    for first in range(0, columns, step):
+        some = slice(first, min(columns, first + step))
+        place = slice(tile.columns.start + first, tile.columns.start + some.stop)
+        bits = matrix.tile(place, tile.rows)
+        if bits.shape != (some.stop - first, rows):
+            raise DoesNotFitError(f"a tile of {bits.shape} was brought instead of {tile.shape}", "mismatch", "tile")
+        np.subtract(bits, stream.elements(VECTOR, bits.shape).data, out=out[some])
+    return out
 
 
 def combined(added: Sequence[U64], taken: Sequence[U64], rows: slice) -> U64:

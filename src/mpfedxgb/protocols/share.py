@@ -217,16 +217,67 @@ def publish_matrix(
     Rounds: 1 per tile. Sent: 8 columns * rows bytes by the owner to each receiver (in a star, an auxiliary's E is
     passed on by the active participant). Reveals: nothing.
     """
-    step = f"matrix of {party.roster.name(party.roster.role_of(owner))}"
-    party.step(step)
+    return publish_matrices(party, {owner: columns}, rows, plain, keep, LocalRows() if held is None else held)[0]
+
+
+def publish_matrices(
+    party: Party, columns: Mapping[int, int], rows: int, plain: Matrix | None, keep: bool, held: RowBlocks
+) -> tuple[PrivateMatrix, ...]:
+    """Put the matrices of several owners, by owner how many columns, into the computation (see `publish_matrix`).
+
+    A tile of every owner at a time: all of them expand and mask their next one while those of others are on their way.
+    That of a coordinator is dealt after them. `plain` is this role's own matrix.
+    """
     tuning = party.settings.tuning
-    layout = RowLayout(columns, rows, tuning.block_rows, tuning.tile_bytes)
-    held = LocalRows() if held is None else held
-    if owner == party.roster.owning_coordinator:
-        _deal_matrix(party, step, owner, layout, plain, held)
-        return PrivateMatrix(owner, columns, rows, held)
-    source = party.source_of(owner, "A")
+    layouts = {m: RowLayout(count, rows, tuning.block_rows, tuning.tile_bytes) for m, count in columns.items()}
+    dealt = layouts.pop(party.roster.owning_coordinator, None)
     own: Iterator[U64] = iter(())
+    ready: U64 | None = None
+    turns = party.one_per_cost_class(_tile_by_tile(layouts), lambda turn: (turn[0], turn[1] and turn[1].shape))
+    for owner, tile in turns:
+        party.step(_matrix_of(party, owner))
+        if tile is None:
+            own = _begin_matrix(party, owner, layouts[owner], plain, keep, held) or own
+            continue
+        values = RingArray.hidden(VECTOR, tile.shape)
+        if party.has_values_of(owner):
+            values = RingArray(VECTOR, next(own) if ready is None else ready)
+        (values,) = publish(party, owner, [values])
+        if party.has_values_of(owner):
+            ready = next(own, None)
+        elif not values.is_hidden:
+            # Kept as it came in its frame: where participants share a process, those who got one frame share it.
+            held.put(owner, tile, np.asarray(values.data, np.uint64))
+    if dealt is not None:
+        _deal_matrix(party, party.roster.owning_coordinator, dealt, plain, held)
+    return tuple(PrivateMatrix(owner, count, rows, held) for owner, count in columns.items())
+
+
+def _matrix_of(party: Party, owner: int) -> str:
+    return f"matrix of {party.roster.name(party.roster.role_of(owner))}"
+
+
+def _tile_by_tile(layouts: Mapping[int, RowLayout]) -> Iterator[tuple[int, Tile | None]]:
+    """Yield owners and their tiles, one of each at a time; before the first of each None, for its beginning."""
+    left = {owner: layout.all_tiles() for owner, layout in layouts.items()}
+    begun = set[int]()
+    while left:
+        for owner in list(left):
+            if owner not in begun:
+                begun.add(owner)
+                yield owner, None
+            tile = next(left[owner], None)
+            if tile is None:
+                del left[owner]
+            else:
+                yield owner, tile
+
+
+def _begin_matrix(
+    party: Party, owner: int, layout: RowLayout, plain: Matrix | None, keep: bool, held: RowBlocks
+) -> Iterator[U64] | None:
+    """Prepare for a matrix, and return what its owner publishes, at the owner."""
+    source = party.source_of(owner, "A")
     if source is None:
         held.receive(owner, layout)
     elif party.is_dealer:
@@ -235,17 +286,8 @@ def publish_matrix(
         raise _no_matrix(party, layout)
     else:
         held.own(owner, layout, plain, source)
-        own = held.published(owner)
-    for tile in party.one_per_cost_class(layout.all_tiles(), lambda tile: tile.shape):
-        party.step(step)
-        values = RingArray.hidden(VECTOR, tile.shape)
-        if party.has_values_of(owner):
-            values = RingArray(VECTOR, next(own))
-        (values,) = publish(party, owner, [values])
-        if source is None and not values.is_hidden:
-            # Kept as it came in its frame: where participants share a process, those who got one frame share it.
-            held.put(owner, tile, np.asarray(values.data, np.uint64))
-    return PrivateMatrix(owner, columns, rows, held)
+        return held.published(owner)
+    return None
 
 
 def _no_matrix(party: Party, layout: RowLayout) -> DoesNotFitError:
@@ -253,11 +295,12 @@ def _no_matrix(party: Party, layout: RowLayout) -> DoesNotFitError:
     return DoesNotFitError(text, "mismatch", party.name)
 
 
-def _deal_matrix(party: Party, step: str, owner: int, layout: RowLayout, plain: Matrix | None, held: RowBlocks) -> None:
+def _deal_matrix(party: Party, owner: int, layout: RowLayout, plain: Matrix | None, held: RowBlocks) -> None:
     """Deal a coordinator's own matrix tile by tile: a share S^p to each participant, by turns the one that is sent.
 
     Rounds: 0. Sent: 8 columns * rows bytes in all by the coordinator, each tile to one participant. Reveals: nothing.
     """
+    party.step(_matrix_of(party, owner))
     if party.has_values_of(owner):
         if plain is None:
             raise _no_matrix(party, layout)
@@ -265,7 +308,7 @@ def _deal_matrix(party: Party, step: str, owner: int, layout: RowLayout, plain: 
     elif not party.is_dealer:
         held.receive(owner, layout, share_key(party.role))
     for tile in in_turns(party, list(layout.all_tiles()), lambda tile: tile.shape):
-        party.step(step)
+        party.step(_matrix_of(party, owner))
 
         def values(tile: Tile = tile) -> list[RingArray]:
             assert plain is not None

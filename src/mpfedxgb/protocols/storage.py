@@ -258,11 +258,7 @@ class LocalRows:
         stream = held.mask
         assert stream is not None, "what has no mask is not published"
 
-        def tile_of_E(tile: Tile) -> U64:
-            (mask,) = expanded(stream, [tile])
-            return difference(held.matrix, tile, mask)
-
-        yield from self._threads.ahead(tile_of_E, held.layout.all_tiles())
+        yield from self._threads.ahead(lambda tile: difference(held.matrix, tile, stream), held.layout.all_tiles())
 
     def receive(self, owner: int, layout: RowLayout, key: int | None = None) -> None:
         """Make room for E (see RowBlocks)."""

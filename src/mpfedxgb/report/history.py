@@ -77,7 +77,7 @@ class Attempt:
                 f"{content.get('begun', '?')}  {content.get('session', '?')}, attempt {content.get('attempt', '?')}",
                 f"{content.get('kind', 'nothing begun')}: {how}",
                 f"{content.get('seconds', 0.0):.1f} s",
-                f"{content.get('rounds', 0)} rounds",
+                f"{content.get('rounds', 0)} message rounds",
                 f"{bytes_text(content.get('bytes_sent', 0))} sent",
                 *([_batches(content)] if "batches" in content else []),
                 f"peak memory {bytes_text(content.get('peak_memory', 0))}",
@@ -192,7 +192,7 @@ class History:
         lines += _table(self.total)
         open_ = sum(not attempt.has_ended for attempt in self.attempts)
         if open_:
-            lines.append(f"{open_} did not end: each may have revealed what one more round or batch reveals")
+            lines.append(f"{open_} did not end: each may have revealed what one more boosting round or batch reveals")
         return "\n".join([*lines, *(f"WARNING: {warning}" for warning in self.warnings())])
 
     def warnings(self) -> list[str]:

@@ -63,7 +63,7 @@ class EvaluationLines:
     def read(cls, verbose: object) -> EvaluationLines | None:
         """Return what `fit(verbose=)` asks for: a line each round if True, every n-th if a number, none otherwise."""
         if not isinstance(verbose, (bool, int, np.integer, type(None))) or (verbose or 0) < 0:
-            text = f"verbose={verbose!r} is not understood; give True, False, or a number of rounds"
+            text = f"verbose={verbose!r} is not understood; give True, False, or a number of boosting rounds"
             raise SettingsError(text, "value", "verbose", verbose)
         return cls(int(verbose)) if verbose else None
 

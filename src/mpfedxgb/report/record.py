@@ -111,7 +111,7 @@ class RunRecord:
         if not self.is_protected:
             return "\n".join([f"{self.kind}: {self.trees} trees in {self.seconds:.3f} s", *self._unprotected()])
         lines = [
-            f"{self.kind}: {self.trees} trees in {self.seconds:.2f} s, {self.rounds} rounds, "
+            f"{self.kind}: {self.trees} trees in {self.seconds:.2f} s, {self.rounds} message rounds, "
             f"{bytes_text(self.dealer_bytes)} from the coordinator, peak memory {bytes_text(self.peak_memory)}"
         ]
         if self.kind == "train" and is_unjudged(self.params, self.ledger):
@@ -137,7 +137,7 @@ class RunRecord:
         predicted = self.forecast
         if predicted is None or self.basis is None:
             return lines
-        cost = f"{predicted.rounds} rounds and {bytes_text(predicted.dealer_bytes)} from the coordinator"
+        cost = f"{predicted.rounds} message rounds and {bytes_text(predicted.dealer_bytes)} from the coordinator"
         model = 'The same model under security="strict" takes'
         if self.basis.owners is None:  # shares of roles and counts of reveals are no bounds
             return [*lines, "", f"{model} with full trees, and so at most, {cost}"]

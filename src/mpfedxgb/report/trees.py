@@ -19,7 +19,7 @@ def model_text(model: PartialModel) -> str:
     for number, tree in enumerate(model.trees):
         params, round_ = model.params, number // model.params.trees_per_round
         title = f"tree {number if params.num_parallel_tree > 1 else round_}"
-        title += f", round {round_}" if params.num_parallel_tree > 1 else ""
+        title += f", boosting round {round_}" if params.num_parallel_tree > 1 else ""
         title += f", class {params.output_of(number)}" if params.outputs > 1 else ""
         lines += ["", title, *_lines(model, tree, 0, 1)]
     return "\n".join(lines)

@@ -27,10 +27,12 @@ from mpfedxgb.schema.training import (
     number,
 )
 
-ALL = frozenset({"coordinator", "active", "auxiliary"})
-PARTICIPANTS = frozenset({"active", "auxiliary"})
+ALL = frozenset({"coordinator", "active", "auxiliary", "coordinating"})
+"""What a role may be; an auxiliary that is the coordinator too is "coordinating"."""
+PARTICIPANTS = ALL - {"coordinator"}
 ACTIVE = frozenset({"active"})
-AUXILIARIES = frozenset({"auxiliary"})
+AUXILIARIES = frozenset({"auxiliary", "coordinating"})
+_DIALLING = frozenset({"active", "auxiliary"})
 
 _NOT_HERE = (
     "a passphrase in a file is soon in a backup or a mail; put it into an environment variable and the name of that "
@@ -86,7 +88,8 @@ FEDERATION = Table(
     (
         Key("name", NAME, REQUIRED, "sessions of other federations are refused"),
         Key("participants", NAMES, REQUIRED, "the active participant, who holds the label, first"),
-        Key("coordinator", NAME, "coordinator", "deals random masks; holds no data", sample=True),
+        Key("coordinator", NAME, "coordinator", "deals random masks: one of the participants, or who holds no data",
+            sample=True),
     ),
     "Who takes part. The same at all roles.",
     needed="it names the federation and its participants",
@@ -109,10 +112,10 @@ NETWORK = Table(
         Key("topology", BY_NAME["topology"].kind, "star",
             "star: over the active one; mesh: each with each; the same at all roles", same=True),
         Key("listen", ADDRESS, None, "where the others reach this role; open this port"),
-        Key("coordinator", ADDRESS, None, "where {coordinator} is reached from here", who=PARTICIPANTS,
+        Key("coordinator", ADDRESS, None, "where {coordinator} is reached from here", who=_DIALLING,
             others="the coordinator dials nobody"),
-        Key("active", ADDRESS, None, "where {active} is reached from here", who=AUXILIARIES,
-            others="only auxiliary participants dial the active one"),
+        Key("active", ADDRESS, None, "where {active} is reached from here", who=frozenset({"auxiliary"}),
+            others="only auxiliary participants dial the active one, and none that coordinates"),
         Key("peers", TABLE, {}, "where {peer} is reached from here, in a mesh"),
         Key("link", LINK, "lan", "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100", who=ACTIVE,
             others="the active participant announces it"),

@@ -61,6 +61,8 @@ class Trial:
         How participants are connected.
     link : str or None
         What the active participant announces to plan for; if None, the default.
+    coordinator : str or None
+        The participant that is the coordinator too; a role without columns if None.
     """
 
     def __init__(
@@ -74,8 +76,11 @@ class Trial:
         to_score: Mapping[str, pd.DataFrame] | None = None,
         topology: str = STAR,
         link: str | None = None,
+        coordinator: str | None = None,
     ) -> None:
-        self.folder, self.roster, self._topology, self._link = folder, Roster(tuple(tables)), topology, link
+        names = tuple(tables)
+        self.roster = Roster(names) if coordinator is None else Roster.coordinated_by(names, coordinator)
+        self.folder, self._topology, self._link = folder, topology, link
         listening = [role for role in self.roster.roles if listens(self.roster, role, topology)]
         held = hold_ports(len(listening))
         weakref.finalize(self, _let_go, held)
@@ -90,7 +95,7 @@ class Trial:
             name = self.roster.name(role)
             home = folder / name
             authority.issue(home, name)
-            if role != COORDINATOR:
+            if self.roster.owner_of(role):
                 write_table(tables[name], home / "train.csv")
                 if to_score is not None:
                     write_table(to_score[name], home / "score.csv")
@@ -120,14 +125,18 @@ class Trial:
         peers = [m for m in self.roster.auxiliaries if m < role and m in self.dial]
         network |= {f"peers.{self.roster.name(m)}": f"127.0.0.1:{self.dial[m]}" for m in peers}
         content: dict[str, dict[str, Any]] = {
-            "federation": {"name": "trial", "participants": list(self.roster.participants)},
+            "federation": {
+                "name": "trial",
+                "participants": list(self.roster.owner_names),
+                "coordinator": self.roster.coordinator,
+            },
             "role": {"name": name},
             "network": network,
             "tls": {"ca": "ca.crt", "certificate": f"{name}.crt", "key": f"{name}.key"},
             "session": {"name": session},
             "training": self._training,
         }
-        if role != COORDINATOR:
+        if self.roster.owner_of(role):
             content["data"] = {"train": "train.csv", "id": self._id}
             if self._scores:
                 content["data"] |= {"predict": "score.csv"}
@@ -141,8 +150,9 @@ class Trial:
     def start(self, role: int, arguments: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         """Start one role's process; by default for a training."""
         name = self.roster.name(role)
-        command = ["coordinator", "--once"] if role == COORDINATOR else ["participant", "--train"]
-        if role == COORDINATOR and "--serve" in arguments:  # it always serves, unless told to do so once
+        deals_only = not self.roster.owner_of(role)
+        command = ["coordinator", "--once"] if deals_only else ["participant", "--train"]
+        if deals_only and "--serve" in arguments:  # it always serves, unless told to do so once
             command, arguments = ["coordinator"], ()
         log = self.folder / name / "log"
         with log.open("ab") as file:
@@ -183,7 +193,7 @@ class Trial:
 
     def models(self) -> list[PartialModel]:
         """Return all participants' models."""
-        return [PartialModel.load(self.folder / n / f"{n}.mpfedxgb.json") for n in self.roster.participants]
+        return [PartialModel.load(self.folder / n / f"{n}.mpfedxgb.json") for n in self.roster.owner_names]
 
     def record(self, role: int = ACTIVE, session: str = "trial") -> dict[str, Any]:
         """Return what a role's record says of its last attempt."""

@@ -118,8 +118,8 @@ class Checkpoints:
                 return line.rounds
         if lines:
             text = (
-                f"the checkpoint {self._path} is damaged, and no round in it can be used. Put a copy of it back; "
-                "or begin again with --restart at every participant"
+                f"the checkpoint {self._path} is damaged, and no boosting round in it can be used. Put a copy of it "
+                "back; or begin again with --restart at every participant"
             )
             raise _DamagedError(text, "damaged", self._path.name, "rounds")
         return 0
@@ -174,7 +174,7 @@ class Checkpoints:
         margins = None if state.evaluation is None else state.evaluation.margins.astype("<i8").tobytes()
         line = chained(last.digest, _encode(state, last.trees, margins))
         path = self._margins_path(state.rounds)
-        what = f"cannot write the checkpoint of round {state.rounds} in {self.folder}"
+        what = f"cannot write the checkpoint of boosting round {state.rounds} in {self.folder}"
         try:
             if margins is not None:
                 with as_checkpoint_error(what):
@@ -219,7 +219,7 @@ class Checkpoints:
             content = self._path.read_bytes()
         lines = list(_whole_lines(content, self._path, self.fingerprint))
         if warn and lines[-1].rounds and lines[-1].length < len(content):
-            _log.warning("the checkpoint %s is torn or damaged after round %d", self._path, lines[-1].rounds)
+            _log.warning("the checkpoint %s is torn or damaged after boosting round %d", self._path, lines[-1].rounds)
         return lines
 
     def _line_of(self, lines: Sequence[_Line], rounds: int) -> _Line:
@@ -227,7 +227,7 @@ class Checkpoints:
             return _first_line(self.fingerprint)
         if rounds >= len(lines):
             text = (
-                f"{rounds} rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
+                f"{rounds} boosting rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
                 "with --restart at every participant"
             )
             raise CheckpointError(text, "missing", self._path.name, rounds)
@@ -252,8 +252,8 @@ class Checkpoints:
             return self._margins(line)
         except _DamagedError as error:  # the others have nothing later, and here is nothing as old
             text = (
-                f"{error}, and the participants have no later round in common; put a copy of it back, or begin again "
-                "with --restart at every participant"
+                f"{error}, and the participants have no later boosting round in common; put a copy of it back, or "
+                "begin again with --restart at every participant"
             )
             raise _DamagedError(text, error.code, error.parameter) from None
 
@@ -445,8 +445,8 @@ def read_common(folder: Path, fingerprint: dict[str, Any]) -> CommonRound:
         raise CheckpointError(f"cannot read {path}: {error.strerror}", "file", path.name) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         text = (
-            f"{path} is damaged, so that nobody knows which round all participants had; put a copy of it back, or "
-            "begin again with --restart at every participant"
+            f"{path} is damaged, so that nobody knows which boosting round all participants had; put a copy of it "
+            "back, or begin again with --restart at every participant"
         )
         raise CheckpointError(text, "damaged", path.name) from None
     return kept if content["belongs_to"] == fingerprint else CommonRound()

@@ -23,7 +23,7 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_COLUMNS, MOST_ROWS, MOST_TREES, check_announced, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.row_blocks import RowBlocks
-from mpfedxgb.protocols.share import publish_matrix
+from mpfedxgb.protocols.share import publish_matrices
 from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring.ring import wide
 from mpfedxgb.training import memory
@@ -59,8 +59,11 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
         first_layer_mask=params.first_layer_mask,
         tosses_coins=mode.tosses_coins,
         sums_in_leaves=params.facts.shares_leaf_weights,
-        bits=scales.bits_needed(rows, plan.g_cap, plan.h_cap, plan.lam_cap, plan.gam_cap),
+        bits=plan.bits(rows),
         weight_bits=scales.weight_bits(plan, rows),
+        alpha_bits=scales.alpha_bits(plan, rows) if params.reg_alpha else 0,
+        clip_bits=scales.clip_bits(params, plan, rows) if params.largest_step else 0,
+        places=plan.places,
     )
     active = None
     if mine is not None and mine.labels is not None:
@@ -77,10 +80,8 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(params, sizes))
     party.barrier(ROOM)
     keep = memory.keeps_masks(sizes)
-    matrices = tuple(
-        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.owner == m else None, keep, held)
-        for m in sizes.owners
-    )
+    columns = {m: sizes.columns[m - 1] for m in sizes.owners}
+    matrices = publish_matrices(party, columns, sizes.rows, candidates, keep, held)
     give_back(sum(layout.octets for layout in memory.layouts_of(sizes).values()))
     evaluation = () if mine is None else tuple(mine.evaluation)
     return SplitData(sizes, matrices, candidates, evaluation, held.threads)
@@ -115,10 +116,10 @@ def state_of_model(party: Party, setup: Setup) -> State:
     model = None if setup.mine is None else setup.mine.start
     with party.phase("setup"):
         announced = party.tell_everyone(Entry.CONTINUED, None if model is None else [rounds_of(model)])
-        check_announced(party, Entry.CONTINUED, announced, ("rounds of the model", 1, MOST_TREES))
+        check_announced(party, Entry.CONTINUED, announced, ("boosting rounds of the model", 1, MOST_TREES))
         if len(set(announced[:, 0].tolist())) > 1:
             listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.owner_names, announced[:, 0], strict=True))
-            text = f"the parts of the model to continue have different numbers of rounds ({listed})"
+            text = f"the parts of the model to continue have different numbers of boosting rounds ({listed})"
             raise UserError(text, "mismatch", "xgb_model")
         scorer = None
         if setup.mine is not None and model is not None:

@@ -79,7 +79,7 @@ def secure_train(
     party.observer.on_round(done, last)
     with party.phase("train"):
         for t in rounds:  # 5
-            party.observer.on_progress(f"round {t + 1} of {params.n_estimators}")
+            party.observer.on_progress(f"boosting round {t + 1} of {params.n_estimators}")
             grown = secure_fit(party, setup, t)  # 6
             trees += setup.mode.update(party, setup, grown, t)  # 7-11
             mark, done = _mark_after(party, params, mark), t + 1
@@ -120,7 +120,7 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     """
     mine = [progress.newest(), progress.common()] if party.owner else None
     announced = party.tell_everyone(Entry.ROUNDS_DONE, mine, (2,))
-    bounds = ("rounds that are done", 0, most), ("rounds that all had", 0, most)
+    bounds = ("boosting rounds that are done", 0, most), ("boosting rounds that all had", 0, most)
     check_announced(party, Entry.ROUNDS_DONE, announced, *bounds)
     newest, common = announced.T.tolist()
     rounds = min(newest)
@@ -130,7 +130,7 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     finished = int(party.broadcast(Entry.NUMBER_OF_TREES, [state.finished])[0])
     check_flag(party, Entry.NUMBER_OF_TREES, finished)
     if rounds:
-        party.observer.on_progress(f"going on after round {rounds}")
+        party.observer.on_progress(f"going on after boosting round {rounds}")
     return replace(state, finished=bool(finished))
 
 
@@ -171,9 +171,9 @@ def _check_mark(party: Party, mark: str) -> None:
     others = [name for name, number in zip(party.roster.owner_names, announced, strict=True) if number != announced[0]]
     if others:
         text = (
-            f"{', '.join(others)} and {party.roster.name(ACTIVE)} have kept rounds of different attempts, and shares "
-            "of one do not fit those of another; put the newest checkpoints back, or begin again with --restart at "
-            "every participant"
+            f"{', '.join(others)} and {party.roster.name(ACTIVE)} have kept boosting rounds of different attempts, and "
+            "shares of one do not fit those of another; put the newest checkpoints back, or begin again with "
+            "--restart at every participant"
         )
         raise CheckpointError(text, "mismatch", "checkpoints", others)
 

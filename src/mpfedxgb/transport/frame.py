@@ -63,7 +63,7 @@ class Kind(enum.IntEnum):
     PART = 6
     """A part of a message that is longer than a frame may be: the length of the whole, and its next bytes."""
     OWN = 7
-    """What a coordinator that brings columns sends of its own, masked or public: nothing that it deals."""
+    """What a coordinator that brings columns sends of its own, and gets where nobody deals: never dealt or shared."""
 
 
 _KINDS = {int(kind): kind for kind in Kind}
@@ -126,14 +126,41 @@ def encode(kind: Kind, sender: int, session: bytes, step: int, label: str, array
 def copied(kind: Kind, sender: int, session: bytes, step: int, label: str, arrays: Sequence[Array] = ()) -> Frame:
     """Return the frame that `decode` would make of the bytes of `encode`, with copies of the arrays.
 
-    Several receivers may have the same frame: like views of received bytes, its arrays are read-only.
+    Arrays that nobody can change any more are taken as they are: what the sender has given up, and what came in another
+    frame and is passed on. Several receivers may have the same frame: like views of received bytes, its arrays are
+    read-only.
     """
     _check_limits(arrays)
-    own = tuple(np.array(array, _DTYPES[_CODES[array.dtype]], order="C") for array in arrays)
-    for array in own:
-        array.setflags(write=False)
+    own = tuple(array if _is_final(array) else _read_only_copy(array) for array in arrays)
     length = frame_bytes(label, [(array.shape, array.nbytes) for array in own])
     return Frame(kind, sender, session, step, short_label(label), own, length)
+
+
+def give_up(array: Array) -> Array:
+    """Return an array that is read-only from now on, as is the array that it is a whole view of, if it is one."""
+    whole: Any = array
+    while isinstance(whole, np.ndarray) and whole.nbytes == array.nbytes:
+        whole.setflags(write=False)
+        whole = whole.base
+    return array
+
+
+def _is_final(array: Array) -> bool:
+    """Return whether nobody can change an array of a frame: it is read-only, and so is all that it is a view of."""
+    if not array.flags.c_contiguous or array.dtype not in _CODES:
+        return False
+    place: Any = array
+    while isinstance(place, np.ndarray):
+        if place.flags.writeable:
+            return False
+        place = place.base
+    return place is None or isinstance(place, bytes)
+
+
+def _read_only_copy(array: Array) -> Array:
+    copy = np.array(array, _DTYPES[_CODES[array.dtype]], order="C")
+    copy.setflags(write=False)
+    return copy
 
 
 def _check_limits(arrays: Sequence[Array]) -> None:

@@ -1,7 +1,7 @@
 """The in-process transport: one bounded queue per ordered pair of roles that are connected.
 
 The sender hands over bytes, or a frame with copies of its arrays, which saves encoding and decoding: no role ever holds
-another's memory. With a tap everything is bytes.
+memory that another can change. Arrays that are read-only for good need no copy. With a tap everything is bytes.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring.array import pack
 from mpfedxgb.ring.prg import Stream
 from mpfedxgb.ring.ring import PACKED
+from mpfedxgb.tree.bounded import bounded_gains
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, aggregate_buckets, gains, select_nodes
 from mpfedxgb.tree.nodes import GrownTree
 
@@ -132,7 +133,8 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     nobody = [(NOBODY, 1)]
     tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
     totals = level.gh.sum()  # 3
-    candidates = gains(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
+    of_level = bounded_gains if rules.alpha_bits or rules.clip_bits else gains
+    candidates = of_level(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
     winner = winning_tags(party, candidates, _planned(party, candidates, n).stages)
     with party.phase("open split"):
         return open_tags(party, tags, winner, Entry.TREE_SHAPE)  # 19-20

@@ -19,8 +19,8 @@ from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.protocols.argmax import Fractions
 from mpfedxgb.protocols.bits import Bit
-from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
-from mpfedxgb.protocols.opening import Opening, Steps, follow_openings, open_shares
+from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_planes, bit_signs
+from mpfedxgb.protocols.opening import Opening, SideBySide, Steps, finish, follow_openings, open_shares
 from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.protocols.secret import (
     Secret,
@@ -96,6 +96,8 @@ class TreeRules:
     `checks_children`: sides are compared with the least hessian. `tosses_coins`: owners decide in private which side is
     called left. `sums_in_leaves`: g and h go down to the leaves, for weights that nobody sees. `bits` bounds what
     comparing two candidates meets, and `weight_bits` a side's hessian, signs included; 0 stands for the ring's.
+    `alpha_bits` bound a sum of g and alpha, and `clip_bits` what tells whether a weight is clipped at a bound, of
+    which there are `places` after the point; without an L1 penalty, or bounds, they are 0.
     """
 
     max_depth: int
@@ -107,6 +109,9 @@ class TreeRules:
     sums_in_leaves: bool = False
     bits: int = 0
     weight_bits: int = 0
+    alpha_bits: int = 0
+    clip_bits: int = 0
+    places: int = 0
 
     def masks_layer(self, depth: int) -> bool:
         """Whether only the active participant's columns take part in a layer (First-Layer-Mask, section 5.2)."""
@@ -115,11 +120,16 @@ class TreeRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constants:
-    """lambda~ and gamma~ in the wide ring, min_child_weight~ in the vector ring; one set per tree."""
+    """lambda~ and gamma~ in the wide ring, min_child_weight~ in the vector ring; one set per tree.
+
+    alpha~ and delta~, in the wide ring, where there are an L1 penalty and bounds of weights.
+    """
 
     lam: Secret
     gam: Secret
     mcw: Secret
+    alpha: Secret | None = None
+    delta: Secret | None = None
 
 
 Nodes = Sequence[tuple[int, int]]
@@ -298,7 +308,7 @@ class _Gains:
         dealt = [RingArray(self.ring, array) for array in (r, wrap, pairs, lacking, whole)]
         if self.signs is not None:
             hidden = Secret(RingArray.hidden(VECTOR, y_mask.shape), y_mask)
-            gates = None if self.allowed is None else _plane(self.allowed.secret.mask)
+            gates = None if self.allowed is None else bit_planes([self.allowed.secret.mask])
             dealt += self.signs.deal(self._above_minimum(hidden).mask, sign_masks, gates)
         return dealt
 
@@ -317,7 +327,7 @@ class _Gains:
         A, B = fractions[0], fractions[1]
         A0, B0 = whole.reshape(self.nodes, 1), values[:, 1, -1:] + self.constants.lam
         columns = ([A0, A], [B0, B]) if first else ([A, A0], [B, B0])
-        valid = self._valid(heavy)
+        valid = no_split_beside(party, heavy, self.allowed, (self.nodes, self.columns), self.rules)
         return Fractions(stack([concatenate(column) for column in columns]), tags, self.rules.bits or None, valid)
 
     def _rounds(self) -> tuple[Secret, Secret, Secret, RingArray | None]:
@@ -325,24 +335,25 @@ class _Gains:
         party, public_share, n = self.party, self.party.public_share, self.nodes
         (total,) = open_shares(party, [shifted(party, self.sums).part + self.y_mask])
         y = Secret(total, self.y_mask)
-        signs = _Rounds(None if self.signs is None else self._compare(public_share, y))
+        signs = SideBySide([] if self.signs is None else [self._compare(public_share, y)])
         lifted = np.array(self.value_mask.words())
         narrow = self._with_totals(y.masked, (self.totals + OFFSET).masked)
         lift_words(narrow.reshape(-1), self.r.words(), self.wrap.words(), public_share, OFFSET, lifted)
         lifted = lifted.reshape(*self.value_mask.shape, self.ring.words)
-        values, *more = open_shares(party, [RingArray(self.ring, lifted), *signs.parts], what="lift")
-        signs.take(more)
+        pending = signs.pending()
+        values, *more = open_shares(party, [RingArray(self.ring, lifted), *(p.part for p in pending)], what="lift")
+        finish(pending, more)
         out, whole = (self.fraction_mask + self.lacking).data, (self.whole_mask + self.lacking_whole).data
         lam, gam = (
             np.stack([x.masked.words().reshape(1, -1), x.mask.words().reshape(1, -1)])
             for x in (self.constants.lam, self.constants.gam)
         )
         fraction_parts(_cells(values), _cells(self.value_mask), lam, gam, _cells(self.pairs), public_share, out, whole)
-        fractions, none, *more = open_shares(
-            party, [RingArray(self.ring, out), RingArray(self.ring, whole), *signs.parts], what="fractions"
-        )
-        signs.take(more)
-        heavy = None if signs.answer is None else plane_bits(signs.answer[0], n * self.columns).reshape(n, -1)
+        pending = signs.pending()
+        parts = [RingArray(self.ring, out), RingArray(self.ring, whole), *(p.part for p in pending)]
+        fractions, none, *more = open_shares(party, parts, what="fractions")
+        finish(pending, more)
+        heavy = plane_bits(signs.results[0][0], n * self.columns).reshape(n, -1) if signs.results else None
         return (
             Secret(values, self.value_mask),
             Secret(fractions, self.fraction_mask),
@@ -361,7 +372,7 @@ class _Gains:
             allowed = self.allowed.secret
 
             def gates() -> tuple[U8, U8]:
-                return _plane(allowed.mask), _plane(allowed.masked)
+                return bit_planes([allowed.mask]), bit_planes([allowed.masked])
 
         numbers = self._above_minimum(y).masked
         return self.signs.steps(public_share, numbers, self.sign_masks, self.sign_shares, gates)
@@ -371,45 +382,28 @@ class _Gains:
         left, total, mcw = y[:, 1] - OFFSET, self.totals[:, 1:], self.constants.mcw
         return stack([left - mcw, total - left - mcw]).reshape(2, self.nodes * self.columns)
 
-    def _valid(self, heavy: RingArray | None) -> Shares | None:
-        """Return which candidates take part, shared; "no split" always does."""
-        if heavy is not None:
-            valid = Shares(heavy)
-        elif self.allowed is not None:
-            valid = to_shares(self.party, self.allowed.secret)
-        else:
-            return None
-        one = RingArray(BIT, np.ones((self.nodes, 1), np.uint8))
-        always = public_shares(self.party, RingArray.hidden(BIT, one.shape) if self.party.is_symbolic else one)
-        return concatenate_shares([always, valid] if self.rules.no_split_first else [valid, always])
 
+def no_split_beside(
+    party: Party, heavy: RingArray | None, allowed: Bit | None, shape: tuple[int, int], rules: TreeRules
+) -> Shares | None:
+    """Return which candidates (n, columns) take part, shared, and "no split", which always does; None if all do.
 
-class _Rounds:
-    """A comparison whose openings travel with others: what it wants opened next, and in the end its answer."""
-
-    def __init__(self, steps: Steps | None) -> None:
-        self.steps = steps
-        self.parts = [] if steps is None else [next(steps)[0]]
-        self.answer: U8 | None = None
-
-    def take(self, opened: list[RingArray]) -> None:
-        """Take what was opened, if something was."""
-        if self.steps is None or not opened:
-            return
-        try:
-            self.parts = [self.steps.send(opened[0])[0]]
-        except StopIteration as end:
-            self.parts, self.answer = [], end.value
+    `heavy` says which ones have sides that are heavy enough, and are `allowed`, where sides are compared. Local.
+    """
+    if heavy is not None:
+        valid = Shares(heavy)
+    elif allowed is not None:
+        valid = to_shares(party, allowed.secret)
+    else:
+        return None
+    one = RingArray(BIT, np.ones((shape[0], 1), np.uint8))
+    always = public_shares(party, RingArray.hidden(BIT, one.shape) if party.is_symbolic else one)
+    return concatenate_shares([always, valid] if rules.no_split_first else [valid, always])
 
 
 def _cells(x: RingArray) -> U64:
     """Return wide elements as words, contiguous, in their shape."""
     return x.words().reshape(*x.shape, x.ring.words)
-
-
-def _plane(bits: RingArray) -> U8:
-    """Return bits of any shape as one plane."""
-    return np.packbits(bits.data.reshape(1, -1), axis=1, bitorder="little")
 
 
 def shifted(party: Party, sums: Shares) -> Shares:

@@ -21,7 +21,7 @@ from mpfedxgb.tree import Grown
 from patience import patience
 from support.evaluation import Evaluation, evaluate, operand
 from support.property_tests import examples
-from support.small_trees import constants, share_members
+from support.small_trees import WIDE, constants, share_members
 
 RATES = (1e-9, 1e-3, 0.3, 1.0, 3.0)
 H_PLACES = 16
@@ -41,15 +41,27 @@ def division_of(rate: float, lam: int) -> Division:
     )
 
 
-def weights_of(sums: Any, rate: float, lam: int, participants: int = 3, mcw: int = 0, **settings: Any) -> Evaluation:
+def weights_of(
+    sums: Any,
+    rate: float,
+    lam: int,
+    participants: int = 3,
+    mcw: int = 0,
+    alpha: int = 0,
+    largest: int | None = None,
+    **settings: Any,
+) -> Evaluation:
     """Divide the sums (leaves, 2) of one tree's leaves."""
     division = division_of(rate, lam)
+    held = [] if largest is None else [operand(VECTOR, largest)]
 
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
-        grown = Grown([], secrets[0], secrets[0])
-        return [secure_leaf_weights(party, grown, constants(party, lam, 1, mcw), division)]
+        numbers = constants(party, lam, 1, mcw)
+        if alpha:
+            numbers = replace(numbers, alpha=secrets[1])
+        return [secure_leaf_weights(party, Grown([], secrets[0], secrets[0]), numbers, division, *secrets[2:])]
 
-    return evaluate(participants, [operand(VECTOR, sums)], compute, **settings)
+    return evaluate(participants, [operand(VECTOR, sums), operand(WIDE, alpha), *held], compute, **settings)
 
 
 @st.composite
@@ -78,6 +90,22 @@ def test_weights_are_the_oracles(of: Any, rate: float, lam: int, participants: i
     assert weights_of(of, rate, lam, participants).values[0].tolist() == expected(of, rate, lam)
 
 
+@examples(12)
+@given(
+    of=sums(4),
+    alpha=st.sampled_from([0, 1, G_CAP, ROWS * G_CAP]),
+    largest=st.sampled_from([None, 0, 1, 1 << 20, 1 << 40]),
+    participants=st.integers(2, 4),
+)
+def test_weights_are_held_back(of: Any, alpha: int, largest: int | None, participants: int) -> None:
+    """By an L1 penalty before they are divided, and by a bound afterwards."""
+    sealed = reference.RefSealed(False, 1, 0.3, h_places=H_PLACES, largest=largest)
+    right = [reference.sealed_weight(reference.RefLeaf((), int(G), int(H)), sealed, 65536, alpha) for G, H in of]
+    held = None if largest is None else min(largest, division_of(0.3, 65536).largest_weight)
+
+    assert weights_of(of, 0.3, 65536, participants, alpha=alpha, largest=held).values[0].tolist() == right
+
+
 @examples(10)
 @given(of=sums(1), mcw=st.sampled_from([0, 1, 2, ROWS << H_PLACES, (ROWS << H_PLACES) + 1]))
 def test_a_tree_of_one_leaf_is_not_held_to_min_child_weight(of: Any, mcw: int) -> None:
@@ -86,15 +114,19 @@ def test_a_tree_of_one_leaf_is_not_held_to_min_child_weight(of: Any, mcw: int) -
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-@pytest.mark.parametrize("count", [4, 1])
-def test_costs_of_the_weights(count: int, topology: str) -> None:
-    """One round for the lift, and those of the division as planned, for a single leaf too."""
-    found = weights_of(np.array([[7, 9]] * count, object), 0.3, 65536, mcw=1, topology=topology)
+@pytest.mark.parametrize(("count", "alpha", "largest"), [(4, 0, None), (1, 0, None), (4, 3, None), (4, 3, 9)])
+def test_costs_of_the_weights(count: int, alpha: int, largest: int | None, topology: str) -> None:
+    """One round for the lift, and those of the division as planned, for a single leaf too; 4 for each penalty."""
+    found = weights_of(
+        np.array([[7, 9]] * count, object), 0.3, 65536, mcw=1, alpha=alpha, largest=largest, topology=topology
+    )
     division = division_of(0.3, 65536)
     bits = division.largest_weight.bit_length() + 1
     opened = long_division(count, division.ring, bits, division.divisor_bits + 1, 3, topology).opened_bytes()
-    assert [cost.rounds for cost in found.costs[1:]] == [1 + len(opened)] * 3
-    assert "1 for the lift and those of `rounded_quotient`." in (secure_leaf_weights.__doc__ or "")
+    more = 4 * bool(alpha) + 4 * (largest is not None)
+    assert [cost.rounds for cost in found.costs[1:]] == [1 + len(opened) + more] * 3
+    said = "1 for the lift and those of `rounded_quotient`; 4 more with an L1 penalty, and 4 with a bound."
+    assert said in (secure_leaf_weights.__doc__ or "")
     assert set(found.reveals) == {()}
 
 

@@ -79,11 +79,21 @@ def test_after_early_stopping() -> None:
 @pytest.mark.parametrize(
     ("metrics", "best", "tile", "said"),
     [
-        ({"logloss": [0.6, 0.5, 0.7]}, None, ("0.5", ", in round 2 of 3, the best"), "Predictions take all rounds"),
-        ({"auc": [0.6, 0.9, 0.7]}, 1, ("0.9", ", in round 2 of 3, the best"), "Predictions stop at the best round"),
-        ({"auc": [0.6, 0.7, 0.9]}, None, ("0.9", ", in round 3 of 3"), ""),
-        ({"auc": [math.nan, 0.7, math.nan]}, None, ("0.7", ", in round 2 of 3"), ""),
-        ({"custom": [0.6, 0.7, 0.5]}, None, ("0.5", ", in round 3 of 3"), ""),
+        (
+            {"logloss": [0.6, 0.5, 0.7]},
+            None,
+            ("0.5", ", in boosting round 2 of 3, the best"),
+            "Predictions take all rounds",
+        ),
+        (
+            {"auc": [0.6, 0.9, 0.7]},
+            1,
+            ("0.9", ", in boosting round 2 of 3, the best"),
+            "Predictions stop at the best round",
+        ),
+        ({"auc": [0.6, 0.7, 0.9]}, None, ("0.9", ", in boosting round 3 of 3"), ""),
+        ({"auc": [math.nan, 0.7, math.nan]}, None, ("0.7", ", in boosting round 2 of 3"), ""),
+        ({"custom": [0.6, 0.7, 0.5]}, None, ("0.5", ", in boosting round 3 of 3"), ""),
     ],
 )
 def test_the_headline_is_the_best_round(

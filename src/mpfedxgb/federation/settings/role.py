@@ -30,11 +30,13 @@ from mpfedxgb.federation.settings.sections import (
     Session,
     Tls,
     Workers,
+    kind_of,
     number_of,
     read_limits,
     read_training,
 )
 from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten
+from mpfedxgb.modes.facts import check_coordinator
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.schema.settings import ALL, TABLES, TLS
 from mpfedxgb.schema.training import suggestion
@@ -106,9 +108,14 @@ class RoleSettings:
         return _number(self.roster, self.role.name)
 
     @property
+    def owner(self) -> int:
+        """The role's number as an owner of columns, as in models: 1 the active participant, 0 if it has none."""
+        return self.roster.owner_of(self.number)
+
+    @property
     def is_coordinator(self) -> bool:
-        """Whether this role deals masks and holds no data."""
-        return self.number == COORDINATOR
+        """Whether this role deals masks and holds no data; one that does both is a participant that coordinates."""
+        return not self.owner
 
     @property
     def is_active(self) -> bool:
@@ -240,9 +247,7 @@ def _read(content: dict[str, Any], folder: Path, source: str) -> RoleSettings:
         try:
             federation = Membership.read(first)
             number = number_of(second, federation.roster)
-            who = (
-                "auxiliary" if number not in (COORDINATOR, ACTIVE) else "active" if number == ACTIVE else "coordinator"
-            )
+            who = kind_of(federation.roster, number)
         except SettingsError as error:
             faults.append(error)
     sections: dict[str, Section] = {}
@@ -283,11 +288,15 @@ def _together(
         return sections[table].values if table in sections else Section(TABLES[table], {}, folder).values
 
     training = read_training(sections["training"])
+    try:
+        check_coordinator(training.facts, federation.roster.coordinating_owner)
+    except SettingsError as error:
+        sections["federation"].check([SettingsError(str(error), error.code, "federation.coordinator", error.value)])
     data = Data.read(sections["data"]) if "data" in sections else None
     return RoleSettings(
         source=source,
         federation=federation,
-        role=Role.read(sections["role"], number),
+        role=Role.read(sections["role"], federation.roster, number),
         network=Network.read(sections["network"], federation.roster, number),
         tls=Tls(**values("tls")) if sections["tls"].content else None,
         session=Session.read(sections["session"]),

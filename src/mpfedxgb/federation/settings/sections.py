@@ -39,13 +39,15 @@ class Membership:
     def read(cls, table: Section) -> Membership:
         """Return the table, checked."""
         values = table.values
-        if values["coordinator"] in values["participants"]:
-            text = (
-                "is one of the participants, which only simulations cover so far; name an organisation without columns"
-            )
-            raise table.error("coordinator", text)
+        names, coordinator = values["participants"], values["coordinator"]
+        if coordinator in names:
+            try:
+                return cls(values["name"], Roster.coordinated_by(names, coordinator))
+            except SettingsError as error:
+                text = f"[{table.table.name}] {error}"
+                raise SettingsError(text, error.code, f"{table.table.name}.{error.parameter}", error.value) from None
         try:
-            return cls(values["name"], Roster(values["participants"], values["coordinator"]))
+            return cls(values["name"], Roster(names, coordinator))
         except SettingsError as error:
             raise table.error("participants", f"cannot work: {error}") from None
 
@@ -61,9 +63,16 @@ class Role:
     # end of generated
 
     @classmethod
-    def read(cls, table: Section, number: int) -> Role:
+    def read(cls, table: Section, roster: Roster, number: int) -> Role:
         """Return the table of the role with this number."""
-        return cls(**table.values | ({"model": None} if number == COORDINATOR else {}))
+        return cls(**table.values | ({} if roster.owner_of(number) else {"model": None}))
+
+
+def kind_of(roster: Roster, number: int) -> str:
+    """Return what a role is, in the words of the schema."""
+    if number == COORDINATOR:
+        return "coordinating" if roster.coordinator_owns else "coordinator"
+    return "active" if number == ACTIVE else "auxiliary"
 
 
 def number_of(table: Section, roster: Roster) -> int:

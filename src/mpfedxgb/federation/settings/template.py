@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mpfedxgb.federation.settings.sections import kind_of
 from mpfedxgb.modes.facts import STRICT
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.schema.settings import TABLES, Key, Table
@@ -60,7 +61,7 @@ def settings_text(
     security : str
         What trainings may reveal.
     """
-    name, who = roster.name(role), "coordinator" if role == COORDINATOR else "active" if role == ACTIVE else "auxiliary"
+    name, who = roster.name(role), kind_of(roster, role)
     listeners = "Only the coordinator and the active participant" if topology == STAR else "All but the last role"
     words = {"role": name, "coordinator": roster.coordinator, "active": roster.name(ACTIVE), "who": listeners}
     given = _given(federation, roster, role, places, topology, security)
@@ -88,7 +89,7 @@ def _given(
     tables: dict[str, dict[str, Any]] = {
         "federation": {
             "name": federation,
-            "participants": list(roster.participants),
+            "participants": list(roster.owner_names),
             "coordinator": roster.coordinator,
         },
         "role": {"name": roster.name(role)},

@@ -67,7 +67,7 @@ def plain_train(
 
     active.labels.callbacks.begin(part(), first, active.metrics)
     for t in range(first, params.n_estimators):
-        observer.on_progress(f"round {t + 1} of {params.n_estimators}")
+        observer.on_progress(f"boosting round {t + 1} of {params.n_estimators}")
         forest.add_round(t)
         if not active.report(t, part()) and params.may_stop_early:
             break

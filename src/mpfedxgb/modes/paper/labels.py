@@ -126,8 +126,8 @@ def choose_scale(active: Active, t: int, inside: Gradients, every: Gradients) ->
         return scales.choose_scale(active.params, active.plan, *every, active.sizes.rows, spare=1)
     if np.abs(inside[0]).max() > np.ldexp(float(active.plan.g_cap), -active.scale.f_g):
         text = (
-            "a residual has more than doubled since the first round, for which security='paper' has no room; lower "
-            "learning_rate, or use security='strict'"
+            "a residual has more than doubled since the first boosting round, for which security='paper' has no room; "
+            "lower learning_rate, or use security='strict'"
         )
         raise UserError(text, "range", "residual")
     return active.scale

@@ -17,6 +17,7 @@ Afterwards nobody computes on them in the clear but in the first round, in which
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -132,6 +133,7 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
         largest_sum=rows * plan.g_cap,
         largest_divisor=rows * plan.h_cap + plan.lam_cap,
         largest_weight=largest,
+        alpha_bits=scales.alpha_bits(plan, rows),
     )
     if division.ring.bits > 64 * plan.limbs:  # lambda~ has no more bits
         text = (
@@ -178,6 +180,7 @@ class SealedLabels:
     """Labels as integers in the units of margins, row weights as integers, the starts, and the scales of the training.
 
     Margins, as they are kept and added up, are in units of 2^-places; `start` (all rows,) are those before any tree.
+    `largest` is what max_delta_step holds leaf weights to.
     """
 
     places: int = field(repr=False)
@@ -185,6 +188,7 @@ class SealedLabels:
     y: Ints = field(repr=False)
     weights: Ints | None = field(repr=False)
     scale: scales.Scale = field(repr=False)
+    largest: int = field(default=0, repr=False)
 
     def first_gradients(self, rules: SealedRules, inside: npt.NDArray[np.uint8] | None) -> Ints:
         """Return g~ and h~ of the first round, (2, rows), for rows inside the sample."""
@@ -230,10 +234,12 @@ def encode_labels(
             "security='sealed' has no room for it; divide the weights by a constant, or raise reg_lambda"
         )
         raise UserError(text, "range", "sample_weight")
+    step = Fraction(float(np.float32(params.learning_rate))) * Fraction(params.largest_step) * Fraction(2) ** places
+    largest = min(math.floor(step + Fraction(1, 2)), rules.division.largest_weight)
     if rules.is_logistic:
-        return SealedLabels(places, encode_fixed(start, places), y.astype(np.int64) << PLACES, weights, scale)
+        return SealedLabels(places, encode_fixed(start, places), y.astype(np.int64) << PLACES, weights, scale, largest)
     residuals = encode_fixed(y - start[:rows], places, plan.g_cap)
-    return SealedLabels(places, np.zeros(len(start), np.int64), residuals, weights, scale)
+    return SealedLabels(places, np.zeros(len(start), np.int64), residuals, weights, scale, largest)
 
 
 def plain_gradients(rules: SealedRules, margins: Ints, y: Ints, weights: Ints | None) -> Ints:

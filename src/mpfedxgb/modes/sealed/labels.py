@@ -20,7 +20,7 @@ from mpfedxgb.boosting.model import keep_trees
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.boosting.scales import UNKNOWN, ScalePlan, constants_of, public_scale
-from mpfedxgb.modes.mode import RoundGradients, Setup
+from mpfedxgb.modes.mode import RoundGradients, Setup, encoded, public_constants
 from mpfedxgb.modes.sealed.gradients import (
     GradientRows,
     SealedLabels,
@@ -38,7 +38,7 @@ from mpfedxgb.protocols.bits import Bit, share_bit
 from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.rows import RowVectors, mask_rows, masked_by
-from mpfedxgb.protocols.secret import Secret, Shares, public_secret, to_shares
+from mpfedxgb.protocols.secret import Secret, Shares, to_shares
 from mpfedxgb.protocols.share import share, share_together
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import BIT, VECTOR, Ring
@@ -55,6 +55,7 @@ class Sealed:
     """The secrets of a training.
 
     `margins` of all rows, training and evaluation; None before the first round, in which they are where P_1 starts.
+    `largest` bounds leaf weights, if something does.
     `private` is the active participant's.
     """
 
@@ -62,6 +63,7 @@ class Sealed:
     constants: Constants
     labels: Secret
     weights: Secret | None
+    largest: Secret | None
     sizes: TableSizes
     private: SealedLabels | None = field(repr=False)
     margins: Secret | None = None
@@ -110,22 +112,25 @@ def seal(
     """
     rows = (VECTOR, (sizes.rows,))
     specs: list[Spec] = [rows, rows] if rules.weighted else [rows]
+    specs += [(VECTOR, ())] if params.largest_step else []
     known = public_scale(params, plan, sizes.rows)
-    secret = [] if known is not None else constants_of(ring, UNKNOWN)
-    specs += [(r, ()) for r, _ in secret]
+    secret = {} if known is not None else constants_of(params, ring, UNKNOWN)
+    specs += [(r, ()) for r, _ in secret.values()]
     values = None
     if private is not None:
         of_rows = [private.y] if private.weights is None else [private.y, private.weights]
+        of_rows += [np.array(private.largest)] if params.largest_step else []
         values = [RingArray.encode(VECTOR, numbers) for numbers in of_rows]
         if secret:
-            values += [RingArray.encode(r, np.array(v, object)) for r, v in constants_of(ring, private.scale)]
+            values += encoded(constants_of(params, ring, private.scale))
     shared = share_together(party, ACTIVE, specs, values)
     labels, weights = shared[0], shared[1] if rules.weighted else None
+    largest = shared[1 + rules.weighted] if params.largest_step else None
     if known is not None:
-        constants = [public_secret(party, r, np.array(v, object)) for r, v in constants_of(ring, known)]
+        constants = public_constants(party, constants_of(params, ring, known))
     else:
-        constants = shared[-3:]
-    return Sealed(rules, Constants(*constants), labels, weights, sizes, private)
+        constants = Constants(**dict(zip(secret, shared[-len(secret) :], strict=True)))
+    return Sealed(rules, constants, labels, weights, largest, sizes, private)
 
 
 def sealed_gradients(
@@ -213,7 +218,7 @@ def gradients_of_round(party: Party, setup: Setup, t: int) -> RoundGradients:
 def update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
     """Return the kept trees of round t, with shares of leaf weights; nobody learns anything of a training row."""
     sealed = _of(setup)
-    weights = secure_leaf_weights(party, grown, sealed.constants, sealed.rules.division)
+    weights = secure_leaf_weights(party, grown, sealed.constants, sealed.rules.division, sealed.largest)
     shares, leaves = to_shares(party, weights).part, None
     if not shares.is_hidden:
         leaves = [Leaf(None, share=int(share)) for share in shares.decode()]

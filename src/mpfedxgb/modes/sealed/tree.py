@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
+from mpfedxgb.protocols.bits import Bit, BitProduct, open_bit, shares_of_bit_products
+from mpfedxgb.protocols.compare_bits import Sign, compare_together
+from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.quotient import lift_secret, rounded_quotient
 from mpfedxgb.protocols.rows import rows_in_turns
-from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, reduced
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, reduced, stack
 from mpfedxgb.ring.array import RingArray, unpack
 from mpfedxgb.ring.ring import VECTOR, Ring, wide
+from mpfedxgb.tree.bounded import thresholded
 from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.level import Constants
 
@@ -22,7 +25,8 @@ from mpfedxgb.tree.level import Constants
 class Division:
     """The public numbers of w = -round(G factor / ((H + lambda~) 2^shift)), halves going up before the sign.
 
-    |G| is at most `largest_sum`, H + lambda~ at most `largest_divisor`, and |w| at most `largest_weight`.
+    |G| is at most `largest_sum`, H + lambda~ at most `largest_divisor`, and |w| at most `largest_weight`; a sum of G
+    and alpha~ has `alpha_bits` bits.
     """
 
     factor: int
@@ -30,6 +34,7 @@ class Division:
     largest_sum: int
     largest_divisor: int
     largest_weight: int
+    alpha_bits: int = VECTOR.bits
 
     @property
     def divisor_bits(self) -> int:
@@ -43,19 +48,36 @@ class Division:
         return wide(max(2, -(-(bits + 4) // 64)))
 
 
-def secure_leaf_weights(party: Party, grown: Grown, constants: Constants, division: Division) -> Secret:
+def secure_leaf_weights(
+    party: Party, grown: Grown, constants: Constants, division: Division, largest: Secret | None = None
+) -> Secret:
     """Return the weights of all leaves, (leaves,) in the vector ring, from the sums that came down to them.
 
-    Rounds: 1 for the lift and those of `rounded_quotient`. Reveals: nothing.
+    None is above `largest` in absolute value, if that is given.
+
+    Rounds: 1 for the lift and those of `rounded_quotient`; 4 more with an L1 penalty, and 4 with a bound. Reveals:
+    nothing.
     """
     assert grown.totals is not None
     with party.phase("leaf weights"):
         ring = division.ring
         sums = lift_secret(party, grown.totals, ring)
         divisor = (sums[:, 1] + reduced(constants.lam, ring)) * (1 << division.shift)
-        numerator = sums[:, 0] * division.factor
-        quotients = rounded_quotient(party, numerator, divisor, division.largest_weight, division.divisor_bits)
-        return -reduced(quotients, VECTOR)
+        T = sums[:, 0]
+        if constants.alpha is not None:
+            T = thresholded(party, grown.totals[:, 0], T, constants.alpha, division.alpha_bits)
+        bits, most = division.divisor_bits, division.largest_weight
+        weights = -reduced(rounded_quotient(party, T * division.factor, divisor, most, bits), VECTOR)
+        return weights if largest is None else _clipped(party, weights, largest, (2 * most).bit_length() + 1)
+
+
+def _clipped(party: Party, weights: Secret, largest: Secret, bits: int) -> Secret:
+    """Return weights held to [-largest, largest]. Rounds: 4. Reveals: nothing."""
+    (answers,) = compare_together(party, [Sign(stack([largest - weights, weights + largest]), bits)])
+    outside = open_bit(party, answers)
+    parts = [BitProduct((outside[0],), largest - weights, weights), BitProduct((outside[1],), -largest - weights)]
+    above, below = shares_of_bit_products(party, parts, "clip")
+    return open_masked(party, above + below)
 
 
 def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Shares:

@@ -7,12 +7,11 @@ import numpy as np
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import ChooseScale
 from mpfedxgb.boosting.model import keep_trees
-from mpfedxgb.modes.mode import RoundGradients, Setup
+from mpfedxgb.modes.mode import RoundGradients, Setup, encoded, public_constants
 from mpfedxgb.modes.strict.tree import reveal_leaves
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.rows import masked_by
-from mpfedxgb.protocols.secret import public_secret
 from mpfedxgb.protocols.share import share_together
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import VECTOR
@@ -26,20 +25,20 @@ def share_gradients(party: Party, setup: Setup, t: int, choose: ChooseScale | No
 
     All of it is the active participant's secret, in one message; the constants are public where the scales are.
     """
-    ring, shape = setup.rules.ring, (setup.params.trees_per_round, 2, setup.data.sizes.rows)
+    params, ring, shape = setup.params, setup.rules.ring, (setup.params.trees_per_round, 2, setup.data.sizes.rows)
     values = None
     if setup.active is not None:  # 4
         values = [RingArray.encode(VECTOR, setup.active.integers(t, choose))]  # 5
-    known = scales.public_scale(setup.params, setup.plan, setup.data.sizes.rows)
+    known = scales.public_scale(params, setup.plan, setup.data.sizes.rows)
     if known is not None:
         (gh,) = share_together(party, ACTIVE, [(VECTOR, shape)], values)  # 6
-        public = [public_secret(party, r, np.array(v, object)) for r, v in scales.constants_of(ring, known)]
-        return gh, masked_by(party, ACTIVE, gh), Constants(*public)
+        return gh, masked_by(party, ACTIVE, gh), public_constants(party, scales.constants_of(params, ring, known))
     if values is not None and setup.active is not None:
-        values += [RingArray.encode(r, np.array(v, object)) for r, v in scales.constants_of(ring, setup.active.scale)]
-    specs = [(VECTOR, shape), *((r, ()) for r, _ in scales.constants_of(ring, scales.UNKNOWN))]
+        values += encoded(scales.constants_of(params, ring, setup.active.scale))
+    wanted = scales.constants_of(params, ring, scales.UNKNOWN)
+    specs = [(VECTOR, shape), *((r, ()) for r, _ in wanted.values())]
     gh, *constants = share_together(party, ACTIVE, specs, values)  # 6
-    return gh, masked_by(party, ACTIVE, gh), Constants(*constants)
+    return gh, masked_by(party, ACTIVE, gh), Constants(**dict(zip(wanted, constants, strict=True)))
 
 
 def update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:

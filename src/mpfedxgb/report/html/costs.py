@@ -12,7 +12,7 @@ from mpfedxgb.units import bytes_text, count, duration_text
 
 _BETWEEN = "between phases"
 _QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "rounds": ("rounds of messages", count),
+    "rounds": ("message rounds", count),
     "hops": ("messages that somebody waits for", count),
     "messages": ("messages sent", count),
     "bytes_sent": ("bytes sent", bytes_text),

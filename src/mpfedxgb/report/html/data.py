@@ -41,7 +41,7 @@ class Spent:
 class ReportData:
     """What one role may know.
 
-    `number` is its number in the roster: 0 the coordinator, 1 the active participant. `federation` is empty in a
+    `number` is its number as an owner: 0 a coordinator without columns, 1 the active one. `federation` is empty in a
     simulation. `is_whole` if the trees are those of a finished training. `spent` is about the training, `ledger` and
     `history` about everything that the role took part in. `notes` say what could not be read.
     """
@@ -102,7 +102,7 @@ def of_simulation(
     """
     run = run or {}
     roles = {name: Counts.from_dict(plain) for name, plain in _mapping(run.get("roles")).items()}
-    coordinator = next((name for name in roles if name not in model.participants), "coordinator")
+    independent = next((name for name in roles if name not in model.participants), "coordinator")
     phases = {name: Counts.from_dict(plain) for name, plain in _mapping(run.get("phases")).items()}
     own = roles.get(model.name) or Counts.sum(())
     if not model.is_active:
@@ -112,7 +112,7 @@ def of_simulation(
         role=model.name,
         number=model.participant,
         participants=model.participants,
-        coordinator=coordinator,
+        coordinator=model.coordinator or independent,
         federation="",
         parameters=model.params.to_dict(),
         spent=Spent(float(run.get("seconds", 0.0)), int(run.get("rounds", 0)), own.bytes_sent, phases),

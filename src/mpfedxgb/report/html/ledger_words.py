@@ -37,10 +37,12 @@ def source_of(name: str) -> Source:
 def split_by_side(data: ReportData) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """Return what leaves the reader and what arrives: sentences, each with the number of values."""
     leaving: dict[str, list[Reveal]] = {}
-    arriving = []
+    arriving: list[tuple[str, int]] = []
     for entry in data.ledger:
         if entry.receiver == data.role or (entry.receiver == PARTICIPANTS and data.number != COORDINATOR):
-            arriving.append((meaning_of(entry.name, data.mode.hides_rows), entry.count))
+            line = meaning_of(entry.name, data.mode.hides_rows), entry.count
+            if line not in arriving:  # a coordinator that brings columns is told as the one and as the other
+                arriving.append(line)
         if _comes_from(data, source_of(entry.name)) and entry.receiver != data.role:
             leaving.setdefault(entry.name, []).append(entry)
     left = []
