@@ -18,7 +18,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Prediction, float32
 from mpfedxgb.boosting.objectives import OBJECTIVES
-from mpfedxgb.boosting.ranking_metrics import check_grades, mean_average_precision, ndcg, precision
+from mpfedxgb.boosting.ranking_metrics import UNSAID_TOP, check_grades, mean_average_precision, ndcg, precision
 from mpfedxgb.boosting.survival_metrics import aft_nloglik, cox_nloglik, interval_accuracy
 from mpfedxgb.errors import DataError, SettingsError, UserError
 from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES, Kind, integer, number
@@ -288,7 +288,7 @@ def metric_of(name: str, values: Mapping[str, Any]) -> Metric:
         metric = replace(metric, function=partial(metric.function, **more))
     number_at = _number_at(name, metric, base, at) if has_at or metric.needs_at else None
     if metric.of_ranks:
-        top = None if number_at is None else int(number_at)
+        top = UNSAID_TOP if number_at is None else int(number_at)
         check = partial(check_grades, base, ndcg_exp_gain=values["ndcg_exp_gain"])
         ranks = partial(metric.function, top=top, or_zero=known != name)
         return replace(metric, function=ranks, check_labels=check)

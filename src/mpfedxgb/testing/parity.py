@@ -91,18 +91,19 @@ def compare_with_xgboost(
     data.set_label(labels)
     if beside is not None:
         data.set_info(label_lower_bound=labels, label_upper_bound=beside)
-    if qid is not None:
-        beside = read_groups(np.asarray(qid), Origin("qid"))
-        data.set_info(qid=beside)
+    groups = None if qid is None else read_groups(np.asarray(qid), Origin("qid"))
+    if groups is not None:
+        data.set_info(qid=groups)
     raw = _matrix_of_codes(X[columns])
     if weight is not None:
-        data.set_weight(weight if qid is None else weight[np.unique(beside, return_index=True)[1]])
-        weight = weight if beside is None or qid is None else weights_of_groups(weight, beside, Origin("sample_weight"))
+        of_groups = weight if groups is None else weight[np.unique(groups, return_index=True)[1]]
+        data.set_weight(of_groups)
+        weight = weight if groups is None else weights_of_groups(weight, groups, Origin("sample_weight"))
     if base_margin is not None:
         data.set_base_margin(base_margin)
         raw.set_base_margin(base_margin)
     loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
-    loss = loss.with_beside(beside)
+    loss = loss.with_beside(beside if groups is None else groups)
     if loss.draws:
         text = "lambdarank_pair_method='mean' draws pairs at random, as xgboost does from other numbers; use 'topk'"
         raise UserError(text, "refused", "lambdarank_pair_method", "mean")

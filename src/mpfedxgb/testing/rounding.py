@@ -35,7 +35,7 @@ _OF_OTHER_ROWS = (Prediction.RANK, Prediction.HAZARD)
 """Where g and h of a row hang on how far other rows' margins are from its own."""
 
 _ADDED = 8
-"""By so many epsilons a float32 sum over the pairs of a row may be off."""
+"""How many epsilons a float32 sum over the pairs of a row may be off."""
 
 _SMALLEST_FLOAT32 = float(np.finfo(np.float32).tiny)
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -200,7 +200,7 @@ def float32_gradients(
 def _apart(margins: Floats) -> Floats:
     """Return 1 or -1 for each row, the same where margins are equal, the opposite where they are next to each other."""
     places = np.unique(margins, return_inverse=True)[1].reshape(margins.shape)
-    return 2.0 * (places % 2) - 1
+    return np.where(places % 2, 1.0, -1.0)
 
 
 def _moved(
