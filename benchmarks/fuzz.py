@@ -48,7 +48,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.ring.ring import decode_fixed
-from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN, has_older_rules
+from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN, has_older_rules, leaves_out_at_random
 from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
@@ -127,7 +127,7 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
     outcome = replace(outcome, trees=len(joined.trees), splits=sum(len(tree) // 2 for tree in joined.trees))
     difference = against_oracle(training, model, joined) or against_export(training, model, joined)
     other_algorithm = joined.params.loss.averages and has_older_rules(xgboost.__version__)
-    if difference or other_algorithm or not _has_counterpart(training):
+    if difference or other_algorithm or not _has_counterpart(training, joined):
         return replace(outcome, difference=difference)
     whole = pd.concat(list(training.for_training.values()), axis=1)
     parity = compare_with_xgboost(model, whole, training.labels, training.weight, training.start)
@@ -165,9 +165,10 @@ def fit(training: Training) -> Model:
     return model.fit(training.as_passed(training.for_training), training.labels, training.weight, **more)
 
 
-def _has_counterpart(training: Training) -> bool:
+def _has_counterpart(training: Training, joined: Joined) -> bool:
     params = training.params
     samples = any(params[name] < 1 for name in params if name.startswith(("subsample", "colsample")))
+    samples = samples or leaves_out_at_random(joined.params)
     return not (samples or params["first_layer_mask"] or params.get("security") == "paper")
 
 
@@ -262,6 +263,8 @@ def _against_evaluation(training: Training, model: Model, joined: Joined, margin
     best = -1 if model.best_iteration_ is None else model.best_iteration_
     if joined.params.facts.hides_rows:
         return ""  # of every round, against the oracle
+    if joined.params.drops_trees and len(joined.trees_in_use) < len(joined.trees):
+        return ""  # later rounds have changed the scales of the trees in use, as in XGBoost
     codes = training.evaluation_labels
     codes = np.searchsorted(model.classes_, codes) if isinstance(model, FedXGBClassifier) else codes
     predictions = joined.params.loss.transform(margins[:, training.rows :])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from mpfedxgb import reference
@@ -17,8 +19,9 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.join import JoinedSplit, JoinedTree
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sampling import coins_of, column_sample, node_sample, row_sample
+from mpfedxgb.boosting.sampling import coins_of, column_sample, drop_draws, node_sample, row_sample
 from mpfedxgb.data.binning import Candidates, bin_table
+from mpfedxgb.data.directions import Directions, directions_of, directions_of_tables
 from mpfedxgb.data.table import Table
 from mpfedxgb.modes.choose import mode_of
 from mpfedxgb.party.roster import Keyring
@@ -32,12 +35,21 @@ WEIGHT_BITS = 32
 class PlainBoosting:
     """Everything in one place, in the order of the participants, whose samples need their keys unless they have one."""
 
-    def __init__(self, tables: Sequence[Table], params: TrainParams, keys: Sequence[Keyring] | None = None) -> None:
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        params: TrainParams,
+        keys: Sequence[Keyring] | None = None,
+        directions: Mapping[str, Directions] | None = None,
+    ) -> None:
         self.tables, self.params, self.keys = tables, params, keys
         self.plan = mode_of(params).plan(params, tables[0].rows)
         self.candidates = [Candidates(bin_table(table, params.max_bin, params.binning)) for table in tables]
         self.bits = np.concatenate([c.tile() for c in self.candidates])
         self.places = [(m, i) for m, c in enumerate(self.candidates, 1) for i in range(len(c))]
+        of_columns = [{} if directions is None else directions[table.owner] for table in tables]
+        known = [directions_of(c, own).tolist() for c, own in zip(self.candidates, of_columns, strict=True)]
+        self.directions = tuple(itertools.chain(*known))
 
     def train(
         self,
@@ -63,8 +75,13 @@ class PlainBoosting:
             start = np.repeat(loss.base_margin(y, weight, base_score, params.num_class)[:, None], rows, axis=1)
         margins = encode_fixed(start, WEIGHT_BITS)
         trees: list[JoinedTree] = []
+        alone: list[npt.NDArray[np.int64]] = []  # what every tree adds to its rows, before its scale
+        self.tree_scales: list[float] = []
         scale = scales.Scale(0, 0, 0, 0, 0)
         for t in range(rounds):
+            if params.drops_trees:
+                margins = encode_fixed(start, WEIGHT_BITS)
+                left_out = self._drop(margins, alone, key, t)
             g, h = loss.gradients(y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS), weight)
             every, parallel = (g, h), params.num_parallel_tree
             g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
@@ -81,15 +98,37 @@ class PlainBoosting:
             for k in range(params.trees_per_round):
                 root = self.growing(key, t, k)(self.bits, g_int[k], h_int[k], self._rules(scale))
                 leader = None if followed is None else followed[len(trees)]
-                trees.append(self._kept(root, scale, margins[k // parallel], leader))
+                alone.append(np.zeros(rows, np.int64))
+                sums = alone[-1] if params.drops_trees else margins[k // parallel]
+                trees.append(self._kept(root, scale, sums, leader))
+            if params.drops_trees:
+                self.tree_scales = self._dart.rescaled(self.tree_scales, left_out, params.trees_per_round)
         return trees
+
+    @property
+    def _dart(self) -> reference.RefDart:
+        p = self.params
+        kinds = p.sample_type == "weighted", p.normalize_type == "forest"
+        return reference.RefDart(p.rate_drop, p.skip_drop, p.one_drop, *kinds, p.learning_rate)
+
+    def _drop(self, margins: Any, alone: Sequence[Any], key: str, t: int) -> list[int]:
+        """Add to the margins what trees add that a round does not leave out, and return which it leaves out."""
+        scales = self.tree_scales
+        left_out = self._dart.left_out(scales, drop_draws(self._party(1), len(scales), key, t).tolist())
+        for i, scale in enumerate(scales):
+            if i not in left_out:
+                weights, of_row = np.unique(alone[i], return_inverse=True)
+                scaled = np.array([reference.scaled_weight(w, scale) for w in weights.tolist()], np.int64)
+                margins[self.params.output_of(i)] += scaled[of_row]
+        return left_out
 
     def _rules(self, scale: scales.Scale) -> reference.Rules:
         first = slice(0, len(self.candidates[0])) if self.params.first_layer_mask else None
         no_split_first = self.params.gamma <= scales.SMALLEST_GAMMA
         penalties = scale.alpha, scale.delta, self.plan.places
+        held = (self.directions, self.plan.coarse) if self.params.constrained else ()
         return reference.Rules(
-            self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first, *penalties
+            self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first, *penalties, *held
         )
 
     def growing(self, key: str, t: int, k: int = 0) -> reference.Grow:
@@ -125,13 +164,20 @@ class PlainBoosting:
         lam = math.ldexp(scale.lam, -scale.f_h) if not params.facts.is_exact else params.reg_lambda
         more = params.reg_alpha, params.largest_step
 
+        rules = self._rules(scale)
+
         def leaf_of(node: reference.RefLeaf) -> Leaf:
             rate = params.learning_rate / params.num_parallel_tree
-            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, rate, WEIGHT_BITS, *more)
+            if params.constrained:
+                w = reference.held_leaf_weight(node, scale.f_g, scale.f_h, rules, rate, WEIGHT_BITS)
+            else:
+                w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, rate, WEIGHT_BITS, *more)
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:
-            return None if not params.facts.is_exact else reference.gain(node, scale.f_g, scale.f_h, lam, *more)
+            if not params.facts.is_exact or (params.constrained and reference.is_held(node, rules)):
+                return None
+            return reference.gain(node, scale.f_g, scale.f_h, lam, *more)
 
         tree = self.joined(root, leaf_of, gain_of)
         for number, (node, kept) in enumerate(zip(level_by_level(root), tree, strict=True)):
@@ -185,10 +231,15 @@ def plain_trees(
     """Return the oracle's trees for the table, label and parameters that an estimator was fitted with."""
     params = model.partial_models_[0].params
     labels, weights, start = as_numbers(model, y, weight, base_margin)
-    plain = PlainBoosting([Table.read(data, name) for name, data in tables.items()], params)
+    read = {name: Table.read(data, name) for name, data in tables.items()}
+    given = model.monotone_constraints
+    directions = directions_of_tables(given, read, getattr(model, "_columns_", None), "monotone_constraints")
+    plain = PlainBoosting(list(read.values()), params, directions=directions)
     key = "" if model.random_state is None else f"random_state {model.random_state}"
     custom = model.objective if callable(model.objective) else None
-    return plain.train(labels, weights, model.base_score, key, custom, followed, start)
+    trees = plain.train(labels, weights, model.base_score, key, custom, followed, start)
+    assert tuple(plain.tree_scales) == (model.partial_models_[0].tree_scales or ()), "trees have other scales"
+    return trees
 
 
 def as_numbers(

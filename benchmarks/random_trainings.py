@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mpfedxgb.schema.training import OF_BOOSTERS
+
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
 
@@ -133,6 +135,7 @@ def random_training(seed: int) -> Training:
     shares = rng.choice([0.0, 0.5, 2.0], OTHER_ROWS) + 1e-3 if evaluates and rng.random() < 0.4 else None
     params |= {"insecure_seed": seed} | _weighs_more(rng, objective, is_paper)
     start = _base_margin(rng, objective, y) if rng.random() < 0.15 else None
+    params |= {} if is_paper else _dropped_trees(rng)
     drawn = Training(seed, objective, params, tables, y, weight, evaluates, shares, curve, start)
     has_three = len(tables) > 2 and not is_paper
     return coordinated(drawn) if has_three and np.random.default_rng([seed, 2]).random() < 0.2 else drawn
@@ -160,7 +163,8 @@ def random_sealed_training(seed: int) -> Training:
     drawn, rng = random_training(seed), np.random.default_rng([seed, 1])
     y, weight = drawn.y, drawn.weight
     others = ("objective", "leaf_epsilon", "eval_metric", *(name for name, _ in _PARAMETERS.values()))
-    params = {k: v for k, v in drawn.params.items() if k not in (*others, "num_parallel_tree")}
+    others += ("num_parallel_tree", "booster", *OF_BOOSTERS)
+    params = {k: v for k, v in drawn.params.items() if k not in others}
     if drawn.has_classes:
         objective, y = "binary:logistic", (y > y.min()).astype(np.int64)
         y[:2] = 0, 1  # as in `random_training`, and these two count
@@ -442,6 +446,20 @@ def _weighs_more(rng: Rng, objective: str, is_paper: bool) -> dict[str, float]:
     if is_paper or objective not in scaled or rng.random() > 0.2:
         return {}
     return {"scale_pos_weight": float(rng.choice([0.0, 0.01, 0.5, 3.0, 40.0]))}
+
+
+def _dropped_trees(rng: Rng) -> dict[str, Any]:
+    """Return the parameters of dart, now and then: xgboost leaves the same trees out if it is all or none."""
+    if rng.random() > 0.15:
+        return {}
+    return {
+        "booster": "dart",
+        "rate_drop": float(rng.choice([0.0, 0.1, 0.5, 1.0, 1.0])),
+        "skip_drop": float(rng.choice([0.0, 0.0, 0.5])),
+        "one_drop": bool(rng.random() < 0.3),
+        "sample_type": str(rng.choice(["uniform", "uniform", "weighted"])),
+        "normalize_type": str(rng.choice(["tree", "forest"])),
+    }
 
 
 def _base_margin(rng: Rng, objective: str, y: npt.NDArray[Any]) -> Floats:

@@ -6,6 +6,9 @@ an exact fraction; ties go to the lower index; "no split" is a candidate like th
 A node's weight is w = -T / (H + lambda), T = sign(G) max(|G| - alpha, 0), held to the node's bounds; its score is
 -(2 G w + (H + lambda) w^2 + 2 alpha |w|), which without alpha and bounds is G^2 / (H + lambda).
 
+A column may have a direction: 1 where the weights of its splits must not fall from left to right, -1 where they must
+not rise. A split that keeps to it parts the bounds of its node between the two sides.
+
 A sealed training (`train_sealed`) is a function of integers as a whole: margins, gradients and leaf weights are rounded
 by one rule, round(x) = floor(x + 1/2).
 """
@@ -39,6 +42,8 @@ class Rules:
     """Integer constants of one tree: lambda~, gamma~, the least H~ of a side, where "no split" stands among ties.
 
     alpha~ is in the units of G~, and delta~ bounds all weights, in the units of `Bounds`; None: they have no bound.
+    `directions` are those of the candidates' columns, () if there are none; bounds are multiples of 2^coarse then, and
+    delta~ is given.
     """
 
     max_depth: int
@@ -50,6 +55,8 @@ class Rules:
     alpha: int = 0
     delta: int | None = None
     places: int = 0
+    directions: tuple[int, ...] = ()
+    coarse: int = 0
 
     @property
     def bounds(self) -> Bounds:
@@ -59,11 +66,12 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class RefLeaf:
-    """A leaf with the rows in it and the sums over them."""
+    """A leaf with the rows in it, the sums over them, and what its weight is held to."""
 
     rows: tuple[int, ...]
     G: int
     H: int
+    bounds: Bounds = Bounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +152,15 @@ def _build(
         best = _best([(int(a), int(b)) for a, b in left], G, H, rules, sample(way), among, bounds)
         if best is not None:
             goes = columns[best].astype(bool)
+            GL, HL = (int(side) for side in left[best])
+            sigma = rules.directions[best] if rules.directions else 0
+            of_left, of_right = bounds_of_sides(sigma, (GL, HL), (G - GL, H - HL), rules, bounds)
             return RefSplit(
                 best,
-                _build(columns, g, h, here & goes, rules, sample, (*way, True), bounds),
-                _build(columns, g, h, here & ~goes, rules, sample, (*way, False), bounds),
+                _build(columns, g, h, here & goes, rules, sample, (*way, True), of_left),
+                _build(columns, g, h, here & ~goes, rules, sample, (*way, False), of_right),
             )
-    return RefLeaf(tuple(int(i) for i in np.flatnonzero(here)), G, H)
+    return RefLeaf(tuple(int(i) for i in np.flatnonzero(here)), G, H, bounds if rules.directions else Bounds())
 
 
 def _best(
@@ -170,12 +181,42 @@ def _best(
         GR, HR = G - GL, H - HL
         if not allowed[index] or min(HL, HR) < rules.mcw:
             continue
+        if rules.directions and not keeps_to(rules.directions[index], (GL, HL), (GR, HR), rules):
+            continue
         gain = score(GL, HL, rules, held) + score(GR, HR, rules, held)
         if value is None or gain > value:
             best, value = index, gain
     if not rules.no_split_first and (value is None or no_split > value):
         return None
     return best
+
+
+def keeps_to(sigma: int, left: tuple[int, int], right: tuple[int, int], rules: Rules) -> bool:
+    """Return whether a split keeps to its column's direction: sigma (T_L D_R - T_R D_L) >= 0, so without bounds.
+
+    Bounds may make two weights equal that are the wrong way round. Then both are the same bound b, and the split scores
+    -(2 G b + (H + 2 lambda) b^2 + 4 alpha |b|), which is no more than its node does: it is never the best.
+    """
+    (GL, HL), (GR, HR) = left, right
+    TL, TR = _threshold(GL, rules.alpha), _threshold(GR, rules.alpha)
+    return sigma * (TL * (HR + rules.lam) - TR * (HL + rules.lam)) >= 0
+
+
+def bounds_of_sides(
+    sigma: int, left: tuple[int, int], right: tuple[int, int], rules: Rules, bounds: Bounds
+) -> tuple[Bounds, Bounds]:
+    """Return the bounds of both sides of a split: those of its node, parted between them if the column has a direction.
+
+    The weights are held to the node's bounds and rounded, and the middle is floor((w_L + w_R) / 2), all in steps of
+    bounds.
+    """
+    if not sigma:
+        return bounds, bounds
+    steps = Fraction(1 << rules.places, 1 << rules.coarse)
+    wL, wR = (_round(weight(*side, rules, bounds) * steps) for side in (left, right))
+    middle = (wL + wR) // 2 << rules.coarse
+    upper, lower = Bounds(bounds.lo, middle), Bounds(middle, bounds.hi)
+    return (upper, lower) if sigma > 0 else (lower, upper)
 
 
 def weight(G: int, H: int, rules: Rules, bounds: Bounds) -> Fraction:
@@ -210,6 +251,19 @@ def leaf_weight(
     """Return rint(learning_rate * w * 2^weight_bits), w = -T / (H + lambda) exactly (Eq. 4); 0 if that is 0."""
     w = _exact_weight(leaf.G, leaf.H, f_g, f_h, reg_lambda, reg_alpha, max_delta_step)
     return round(w * Fraction(learning_rate) * (1 << weight_bits))
+
+
+def held_leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, rules: Rules, learning_rate: float, weight_bits: int) -> int:
+    """Return the same of a constrained tree: w as the integers have it, within the leaf's bounds."""
+    w = weight(leaf.G, leaf.H, rules, leaf.bounds) * Fraction(2) ** (f_h - f_g)
+    return round(w * Fraction(learning_rate) * (1 << weight_bits))
+
+
+def is_held(node: RefNode, rules: Rules) -> bool:
+    """Return whether the weight of a leaf in a node is one of its bounds, and another without them."""
+    if isinstance(node, RefSplit):
+        return is_held(node.left, rules) or is_held(node.right, rules)
+    return weight(node.G, node.H, rules, node.bounds) != weight(node.G, node.H, rules, Bounds())
 
 
 def _exact_weight(
@@ -320,6 +374,45 @@ def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int, alpha: int = 0) ->
     rate = Fraction(float(np.float32(sealed.learning_rate)))
     w = -_round(rate * _threshold(leaf.G, alpha) * (1 << sealed.h_places) / (leaf.H + lam))
     return w if sealed.largest is None else max(-sealed.largest, min(sealed.largest, w))
+
+
+@dataclass(frozen=True, slots=True)
+class RefDart:
+    """How trees of earlier rounds are left out, and scaled for it: XGBoost's parameters of booster="dart"."""
+
+    rate_drop: float
+    skip_drop: float
+    one_drop: bool
+    is_weighted: bool
+    is_forest: bool
+    learning_rate: float
+
+    def left_out(self, scales: Sequence[float], drawn: Sequence[float]) -> list[int]:
+        """Return which trees a round leaves out, by numbers in [0, 1): one to skip, one a tree, one for `one_drop`."""
+        skip, *of_trees, last = drawn
+        if skip < self.skip_drop or not scales:
+            return []
+        shares = [scale * len(scales) / sum(scales) if self.is_weighted else 1.0 for scale in scales]
+        chosen = [i for i, u in enumerate(of_trees) if u < self.rate_drop * shares[i]]
+        if self.one_drop and not chosen:
+            total = sum(shares)
+            chosen = [next(i for i in range(len(shares)) if last * total < sum(shares[: i + 1]))]
+        return chosen
+
+    def rescaled(self, scales: Sequence[float], out: Sequence[int], new: int) -> list[float]:
+        """Return the scales after a round of `new` trees, each rounded to float32 as XGBoost's are."""
+        k, rate = len(out), float(np.float32(float(np.float32(self.learning_rate)) / new))
+        if not out:
+            return [*scales, *[1.0] * new]
+        together = 1 + rate if self.is_forest else float(np.float32(k + rate))
+        factor = float(np.float32((1 if self.is_forest else k) / together))
+        kept = [float(np.float32(scale * factor)) if i in out else scale for i, scale in enumerate(scales)]
+        return [*kept, *[float(np.float32(1 / together))] * new]
+
+
+def scaled_weight(weight: int, scale: float) -> int:
+    """Return rint(weight * scale) exactly."""
+    return round(Fraction(weight) * Fraction(scale))
 
 
 def leaves(node: RefNode) -> list[RefLeaf]:

@@ -13,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.scales import SMALLEST_GAMMA, ScalePlan, bits_needed, choose_scale, scale, weight_bits
+from mpfedxgb.boosting.scales import (
+    SMALLEST_GAMMA,
+    ScalePlan,
+    bits_needed,
+    bits_of_constrained,
+    choose_scale,
+    largest_weight,
+    scale,
+    units_of_bounds,
+    weight_bits,
+)
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.modes.choose import mode_of
 from mpfedxgb.modes.paper.labels import leaf_rules
@@ -63,6 +73,93 @@ def nodes(draw: st.DrawFn) -> tuple[list[tuple[int, int]], tuple[int, int, int, 
         GR, HR = G - GL, H - HL
         fractions.append((GL**2 * (HR + lam) + GR**2 * (HL + lam), (HL + lam) * (HR + lam)))
     return fractions, (rows, g_cap, h_cap, lam, gam)
+
+
+@st.composite
+def held_nodes(draw: st.DrawFn) -> tuple[list[tuple[int, int]], tuple[Any, ...]]:
+    """Draw fractions of one constrained node, weights free or at a bound of either sign, and the bounds they obey."""
+    rows = draw(st.integers(1, 9))
+    g_cap, h_cap = 1 << draw(st.integers(0, 30)), 1 << draw(st.integers(0, 30))
+    lam, gam = draw(st.integers(0, 1 << draw(st.integers(0, 60)))), draw(st.integers(1, 1 << draw(st.integers(0, 90))))
+    units = units_of_bounds(g_cap, h_cap, draw(st.sampled_from([16, 24])))
+    alpha, unit = draw(st.integers(0, rows * g_cap)), 1 << units.places
+    ends = [-units.largest, 0, 1 << units.coarse, units.largest]
+
+    def numerator(G: int, D: int) -> int:
+        b = draw(st.sampled_from([None, *ends]) | st.integers(-units.largest, units.largest))
+        if b is None:
+            return (max(abs(G) - alpha, 0) * unit) ** 2
+        return -(D * b) * (2 * (G + (alpha if b > 0 else -alpha)) * unit + D * b)
+
+    def sums() -> list[tuple[int, int]]:
+        share = draw(st.integers(0, rows))
+        counts = share, rows - share
+        return [
+            (draw(st.sampled_from([-n * g_cap, 0, n * g_cap])), draw(st.sampled_from([0, n * h_cap]))) for n in counts
+        ]
+
+    fractions = [(0, 1)]
+    for _ in range(draw(st.integers(1, 3))):
+        (GL, HL), (GR, HR) = sums()
+        left, right, both = HL + lam, HR + lam, HL + HR + lam
+        fractions.append((numerator(GL, left) * right + numerator(GR, right) * left, left * right))
+        fractions.append((numerator(GL + GR, both) + gam * both * unit**2, both))
+    return fractions, (rows, g_cap, h_cap, lam, gam, units)
+
+
+@given(held_nodes())
+@examples(250)
+def test_width_holds_every_constrained_comparison(node: tuple[list[tuple[int, int]], tuple[Any, ...]]) -> None:
+    """Numerators of either sign, up to W: every cross product and difference has room, sign included."""
+    fractions, bounds = node
+    limit = 1 << (bits_of_constrained(*bounds) - 1)
+
+    for (a, b), (c, d) in product(fractions, fractions):
+        assert max(abs(a), abs(b), abs(a * d), abs(c * b)) < limit
+        assert abs(a * d - c * b) < limit
+
+
+@pytest.mark.parametrize("name", ["log-loss", "squared error", "weighted log-loss"])
+def test_bounds_have_24_digits_where_the_ring_has_room(name: str) -> None:
+    """W is 2^28 steps, 16 in log-loss; beyond 200,000 rows fewer, and with fewer than 16 digits none."""
+    params = TrainParams(**OBJECTIVES[name], constrained=True, security="none")
+    found = plan(params, 20_000)
+
+    assert found.weight_cap == 1 << (28 + found.coarse)
+    assert found.weight_cap << found.coarse == 4 * (found.g_cap << found.places + found.coarse) // found.h_cap
+    assert found.bits(20_000) <= 64 * found.limbs
+    with refused(DoesNotFitError, "range", "constrained"):
+        plan(params, 30_000_000 if name != "squared error" else 10**12)
+
+
+@pytest.mark.parametrize("reg_lambda", [0.0, 0.3, 1.0])
+@given(seed=st.integers(0, 10**6))
+@examples(20)
+def test_no_node_weighs_more_than_the_largest(reg_lambda: float, seed: int) -> None:
+    """Of all subsets of rows the largest |G| / (H + lambda) is found, and the scale of a round leaves W above it."""
+    rng = np.random.default_rng(seed)
+    g, h = rng.normal(size=8) * 10.0 ** rng.uniform(-6, 0), rng.uniform(0.01, 1, 8) * 10.0 ** rng.uniform(-4, 0)
+    subsets = np.array(list(product([0, 1], repeat=8)))[1:]
+    exact = np.abs(subsets @ g) / (subsets @ h + reg_lambda)
+    assert largest_weight(g, h, reg_lambda) == pytest.approx(exact.max())
+
+    params = TrainParams(constrained=True, security="none", reg_lambda=reg_lambda)
+    public = plan(params, 8)
+    chosen = choose_scale(params, public, g[None], h[None], 8)
+    assert chosen.delta == public.weight_cap
+    assert exact.max() * 2.0 ** (chosen.f_g - chosen.f_h + public.places) <= public.weight_cap
+
+
+def test_a_bound_too_small_beside_the_gradients_is_refused() -> None:
+    """With constraints its steps are those of the gradients: 0.7 is nothing beside residuals of 10^12."""
+    params = TrainParams(
+        objective="reg:squarederror", constrained=True, max_delta_step=0.7, security="none", reg_lambda=1.0
+    )
+    public = plan(params, 20)
+    g = np.full((1, 20), 3.0)
+    assert choose_scale(params, public, g, np.ones((1, 20)), 20).delta < public.weight_cap  # type: ignore[operator]
+    with refused(DoesNotFitError, "range", "max_delta_step"):
+        choose_scale(params, public, 1e12 * g, np.ones((1, 20)), 20)
 
 
 @given(nodes())

@@ -22,7 +22,8 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
-from mpfedxgb.training.checkpoint import COMMON, ROUNDS, Checkpoints
+from mpfedxgb.training.checkpoint import ROUNDS, Checkpoints
+from mpfedxgb.training.common_round import COMMON
 from mpfedxgb.transport.frame import Kind
 from support.switchboard import Organisations
 from support.views import Recorder

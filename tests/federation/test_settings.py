@@ -527,8 +527,10 @@ KINDS = {
         **dict.fromkeys(("objective", "security", "binning", "xgboost_rules"), "choice"),
         **dict.fromkeys(("lambdarank_pair_method", "aft_loss_distribution"), "choice"),
         **dict.fromkeys(("lambdarank_normalization", "lambdarank_score_normalization", "ndcg_exp_gain"), "flag"),
+        **dict.fromkeys(("booster", "sample_type", "normalize_type"), "choice"),
+        **dict.fromkeys(("rate_drop", "skip_drop"), "number"),
         **dict.fromkeys(("num_class", "n_estimators", "num_parallel_tree", "max_depth", "max_bin"), "integer"),
-        **dict.fromkeys(("weighted", "first_layer_mask", "may_stop_early"), "flag"),
+        **dict.fromkeys(("weighted", "constrained", "first_layer_mask", "may_stop_early", "one_drop"), "flag"),
         **dict.fromkeys(
             ("learning_rate", "reg_lambda", "reg_alpha", "max_delta_step", "gamma", "min_child_weight", "subsample"),
             "number",

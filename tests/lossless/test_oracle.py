@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.boosting.objectives import NAMED
+from mpfedxgb.schema.training import BY_NAME
 from plain_boosting import plain_trees
 from support.property_tests import examples
 from support.small_problems import Problem, problem_for, small_problem
 
 KINDS = ("binary", "regression", "counts", "classes")
+
+
+def has_bounds(security: str) -> bool:
+    """Return whether a mode has L1 penalties, clipped weights and directions of columns."""
+    return all(rule.mode != security for rule in BY_NAME["constrained"].modes)
 
 
 def fit(problem: Problem, **params: Any) -> FedXGBClassifier | FedXGBRegressor:
@@ -54,6 +60,7 @@ def assert_lossless(problem: Problem, **params: Any) -> FedXGBClassifier | FedXG
     num_parallel_tree=st.sampled_from([1, 1, 1, 2, 3]),
     colsample_bylevel=st.sampled_from([1.0, 1.0, 0.6]),
     colsample_bynode=st.sampled_from([1.0, 1.0, 0.6]),
+    booster=st.sampled_from(["gbtree", "gbtree", "dart"]),
     reg_alpha=st.sampled_from([0.0, 0.0, 0.3, 2.0]),
     max_delta_step=st.sampled_from([0.0, 0.0, 0.05, 0.7]),
 )
@@ -63,6 +70,7 @@ def test_joined_trees_are_the_oracles(
     """Random tables, objectives and options: every split and every leaf weight is the oracle's."""
     problem = small_problem(seed, kind, rows=60, participants=participants, weighted=weighted)
     subsample, colsample = samples
+    params |= {"rate_drop": 0.4, "one_drop": True} if params["booster"] == "dart" else {}
     assert_lossless(
         problem, n_estimators=2, subsample=subsample, colsample_bytree=colsample, random_state=seed, **params
     )
@@ -133,6 +141,40 @@ def test_every_objective_is_exact(objective: str, seed: int, weighted: bool, **p
     """Each by the protocols and in the clear, with and without weights, samples and lambda."""
     problem = problem_for(objective, seed, rows=60, weighted=weighted)
     assert_lossless(problem, objective=objective, n_estimators=2, random_state=seed, **params)
+
+
+@pytest.mark.parametrize("security", [mode for mode in ("none", "strict") if has_bounds(mode)])
+@examples(12)
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(KINDS),
+    weighted=st.booleans(),
+    reg_lambda=st.sampled_from([0.0, 0.4, 1.0]),
+    reg_alpha=st.sampled_from([0.0, 0.5]),
+    max_delta_step=st.sampled_from([0.0, 0.5]),
+    min_child_weight=st.sampled_from([0.0, 1.0]),
+    constrained=st.booleans(),
+    subsample=st.sampled_from([0.7, 1.0]),
+)
+def test_bounded_weights_are_exact(
+    security: str, seed: int, kind: str, weighted: bool, max_delta_step: float, constrained: bool, **params: Any
+) -> None:
+    """L1, clipped weights and directions of columns, in all combinations."""
+    problem = small_problem(seed, kind, rows=60, participants=3, weighted=weighted)
+    rng = np.random.default_rng(seed)
+    directions = {
+        name: {column: int(rng.integers(-1, 2)) for column in table.select_dtypes("number")}
+        for name, table in problem.tables.items()
+    }
+    assert_lossless(
+        problem,
+        n_estimators=2,
+        security=security,
+        max_delta_step=max_delta_step * (1000 if kind == "regression" else 1),
+        monotone_constraints=directions if constrained else None,
+        random_state=seed,
+        **params,
+    )
 
 
 def test_custom_objective_is_exact() -> None:

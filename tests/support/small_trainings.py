@@ -141,6 +141,9 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
     "samples of nodes": lambda t, s: replace(
         t, params=_as(t, colsample_bytree=0.9, colsample_bylevel=0.8, colsample_bynode=0.6)
     ),
+    "dart": lambda t, s: replace(
+        _with_evaluation(t, None), params=_as(t, booster="dart", rate_drop=0.5, one_drop=True, normalize_type="forest")
+    ),
     "row samples": lambda t, s: replace(t, params=_as(t, subsample=0.6)),
     "parallel trees": lambda t, s: replace(
         KINDS["classes"](t, s),

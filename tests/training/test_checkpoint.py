@@ -25,7 +25,8 @@ from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.sampling import private_key
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.training import checkpoint
-from mpfedxgb.training.checkpoint import COMMON, KEPT, MAGIC, ROUNDS, Checkpoints, read_kept
+from mpfedxgb.training.checkpoint import KEPT, MAGIC, ROUNDS, Checkpoints, read_kept
+from mpfedxgb.training.common_round import COMMON
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from support.loopback import run_program
 from support.refusals import refused

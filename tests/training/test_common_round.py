@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.errors import CheckpointError
-from mpfedxgb.training.checkpoint import COMMON, Checkpoints, CommonRound, read_common, write_common
+from mpfedxgb.training.checkpoint import Checkpoints
+from mpfedxgb.training.common_round import COMMON, CommonRound, read_common, write_common
 from support.refusals import refused
 
 MINE = {"session": "trial/spring", "role": "bank", "parameters": {"max_depth": 3}}

@@ -53,6 +53,7 @@ KINDS = (
     "evaluation rows",
     "early stopping",
     "own starts",
+    "dart",
     "clipped weights",
     "paper binary",
     "paper squared error",

@@ -46,6 +46,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.config import Link, Resources
 from mpfedxgb.costs.forecast import Forecast
+from mpfedxgb.data.directions import Directions, directions_of_tables
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
 from mpfedxgb.modes.facts import check_coordinator, facts_of
@@ -78,6 +79,7 @@ class FitInput(NamedTuple):
     weight: Floats | None
     evaluation: list[Evaluation]
     base_margin: Floats | None = None
+    directions: Mapping[str, Directions] = {}
     beside: npt.NDArray[Any] | None = None
 
 
@@ -111,12 +113,19 @@ class FederatedModel(FittedModel):
         reg_lambda: float = 1.0,
         reg_alpha: float = 0.0,
         max_delta_step: float | None = None,
+        monotone_constraints: Any = None,
         gamma: float = 0.0,
         min_child_weight: float = 1.0,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
+        booster: str = "gbtree",
+        rate_drop: float = 0.0,
+        skip_drop: float = 0.0,
+        one_drop: bool = False,
+        sample_type: str = "uniform",
+        normalize_type: str = "tree",
         huber_slope: float = 1.0,
         tweedie_variance_power: float = 1.5,
         quantile_alpha: float | Sequence[float] = 0.5,
@@ -162,12 +171,19 @@ class FederatedModel(FittedModel):
         self.reg_lambda = reg_lambda
         self.reg_alpha = reg_alpha
         self.max_delta_step = max_delta_step
+        self.monotone_constraints = monotone_constraints
         self.gamma = gamma
         self.min_child_weight = min_child_weight
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
         self.colsample_bylevel = colsample_bylevel
         self.colsample_bynode = colsample_bynode
+        self.booster = booster
+        self.rate_drop = rate_drop
+        self.skip_drop = skip_drop
+        self.one_drop = one_drop
+        self.sample_type = sample_type
+        self.normalize_type = normalize_type
         self.huber_slope = huber_slope
         self.tweedie_variance_power = tweedie_variance_power
         self.quantile_alpha = quantile_alpha
@@ -294,7 +310,9 @@ class FederatedModel(FittedModel):
         labels, beside = self._beside(X, order.put(y, "y"), groups.qid, (order, rows), ("y", "qid"))
         weight = self._weights(sample_weight, beside, (order, rows), "sample_weight")
         known, objective, classes = self._read_labels(labels, rows, weight, start)
-        params = train_params(self, objective, classes, weight is not None)
+        columns = getattr(self, "_columns_", None)
+        directions = directions_of_tables(self.monotone_constraints, tables, columns, "monotone_constraints")
+        params = train_params(self, objective, classes, weight is not None, any(directions.values()))
         outputs = params.outputs
         own = read_margins(order.put(margins_of(X, margins[0]), "base_margin"), rows, outputs)
         others = {
@@ -303,7 +321,7 @@ class FederatedModel(FittedModel):
             "eval_qid": groups.eval_qid,
         }
         evaluation = self._evaluation(eval_set, others, (tables, order), outputs)
-        return FitInput(tables, known, params, weight, evaluation, own, beside)
+        return FitInput(tables, known, params, weight, evaluation, own, directions, beside)
 
     def _beside(
         self, X: Any, y: Any, qid: Any, rows: tuple[RowOrder, int], names: tuple[str, str]
@@ -375,7 +393,14 @@ class FederatedModel(FittedModel):
             labels = replace(labels, callbacks=Callbacks.read(whom))
             parts = [None] * len(tables) if start is None else start
             data = [
-                TrainData(table, [known[name] for known in matched], labels if i == 0 else None, key, parts[i])
+                TrainData(
+                    table,
+                    [known[name] for known in matched],
+                    labels if i == 0 else None,
+                    key,
+                    parts[i],
+                    given.directions[name],
+                )
                 for i, (name, table) in enumerate(tables.items())
             ]
             job = TrainingJob(params, roster, settings, data, resources, self.client, start is not None)

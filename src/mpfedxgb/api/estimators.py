@@ -58,6 +58,10 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         L1 penalty on leaf weights.
     max_delta_step : float or None
         Most that a leaf may weigh before learning_rate; 0 for no bound. None: 0.
+    monotone_constraints : tuple, list, str or dict or None
+        Columns with which predictions may only rise (1), or only fall (-1). A tuple or list in the order of the
+        columns, a text such as '(1,-1,0)', or a dict by column; of one table per participant, a dict by column, or one
+        of these for each. Only its owner knows a column's direction. Files have [data] monotone.
     gamma : float, default 0.0
         Least gain of a split, on XGBoost's scale.
     min_child_weight : float, default 1.0
@@ -71,6 +75,19 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     colsample_bynode : float, default 1.0
         Share of the level's columns in each of its nodes. Every owner draws among its own, at least one, in private; a
         message round for each level.
+    booster : "gbtree" or "dart", default "gbtree"
+        "dart" leaves some of the earlier trees out of each boosting round and scales them down for it. The active
+        participant draws them in private, and alone knows the scales. Scored with all trees at once.
+    rate_drop : float, default 0.0
+        Chance of each earlier tree to be left out of a boosting round.
+    skip_drop : float, default 0.0
+        Chance of a boosting round that leaves no tree out.
+    one_drop : bool, default False
+        Leave out one tree at least, but in boosting rounds that skip_drop spares.
+    sample_type : "uniform" or "weighted", default "uniform"
+        "weighted" leaves trees out the more often the larger their scale is.
+    normalize_type : "tree" or "forest", default "tree"
+        New trees weigh as much as one of those left out, or as all of them together.
     huber_slope : float, default 1.0
         Where reg:pseudohubererror turns from a square to a line.
     tweedie_variance_power : float, default 1.5

@@ -17,7 +17,7 @@ from mpfedxgb.boosting.params import TrainParams, check_scale_pos_weight, unknow
 from mpfedxgb.config import Resources, link_of
 from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError, raise_all
 from mpfedxgb.modes.choose import mode_of
-from mpfedxgb.schema.training import ALIASES, BY_NAME, REFUSED, SHARED, wrong_values
+from mpfedxgb.schema.training import ALIASES, BY_NAME, FLAG, REFUSED, SHARED, wrong_values
 
 _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -66,8 +66,8 @@ def _reasons(estimator: Any, names: Iterable[str], known: list[str]) -> Iterator
 
 def check_parameters(estimator: Any, objective: Callable[[], _T]) -> _T:
     """Return an estimator's objective; raise one error for all parameters that are wrong whatever the tables hold."""
-    values = {name: plain(getattr(estimator, name)) for name, known in BY_NAME.items() if known.estimator}
-    faults = list(wrong_values(values | {"first_layer_mask": bool(values["first_layer_mask"])}))
+    values = {name: _value(estimator, name) for name, known in BY_NAME.items() if known.estimator}
+    faults = list(wrong_values(values))
     chosen = []
     for check in (
         lambda: chosen.append(objective()),
@@ -85,15 +85,24 @@ def check_parameters(estimator: Any, objective: Callable[[], _T]) -> _T:
     return chosen[0]
 
 
-def train_params(estimator: Any, objective: str, num_class: int, weighted: bool) -> TrainParams:
+def train_params(
+    estimator: Any, objective: str, num_class: int, weighted: bool, constrained: bool = False
+) -> TrainParams:
     """Return an estimator's parameters as all roles will know them."""
-    values = {name: plain(getattr(estimator, name)) for name, known in SHARED.items() if known.estimator}
-    values |= {"objective": objective, "first_layer_mask": bool(estimator.first_layer_mask)}
+    values = {name: _value(estimator, name) for name, known in SHARED.items() if known.estimator}
+    values["objective"] = objective
     stops = estimator.early_stopping_rounds is not None or bool(estimator.callbacks)
     weighted = bool(weighted or estimator.scale_pos_weight != 1)
-    params = TrainParams(**values, num_class=num_class, weighted=weighted, may_stop_early=stops)
+    values |= {"weighted": weighted, "constrained": constrained, "may_stop_early": stops}
+    params = TrainParams(**values, num_class=num_class)
     check_scale_pos_weight(params.loss, plain(estimator.scale_pos_weight))
     return params
+
+
+def _value(estimator: Any, name: str) -> Any:
+    """Return what a parameter is set to, 0 and 1 as truth values where it is one, as in XGBoost."""
+    value = plain(getattr(estimator, name))
+    return bool(value) if BY_NAME[name].kind is FLAG and value in (0, 1) else value
 
 
 _log = logging.getLogger("mpfedxgb.training")

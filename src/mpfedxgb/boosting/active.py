@@ -19,16 +19,17 @@ import pandas as pd
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.callbacks import Callbacks, EvaluationState, RoundReport
+from mpfedxgb.boosting.dart import Dropout
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import CustomObjective, Floats, Gradients, Objective, Origin, Prediction, unchanged
 from mpfedxgb.boosting.params import TrainParams, gradients_that_count
-from mpfedxgb.boosting.sampling import Participant, pair_words, row_sample
+from mpfedxgb.boosting.sampling import Participant, drop_draws, pair_words, row_sample
 from mpfedxgb.errors import DataError, UserError
 from mpfedxgb.ring.ring import decode_fixed, encode_fixed
-from mpfedxgb.tree.leaf import WEIGHT_BITS, Penalties, leaf_weight, split_gain
+from mpfedxgb.tree.leaf import WEIGHT_BITS, Penalties, leaf_weight, split_gain, times_rate
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf
+from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf, Tree
 
 LARGEST_LABEL = 2.0**29
 """Labels and starting margins keep below this, so that margins have room to grow up to 2^30."""
@@ -264,6 +265,7 @@ class Active:
         self.start = labels.starting_margins(self.base, sizes.eval_rows)
         self._tell_few_digits()
         self.margins = encode_fixed(self.start, WEIGHT_BITS)
+        self.dropout = Dropout(params) if params.drops_trees else None
         self.scale = scales.UNKNOWN
         self.metrics: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
@@ -292,18 +294,21 @@ class Active:
 
     def evaluation(self) -> EvaluationState:
         """Return what has to be remembered to go on after this round."""
-        scale = self.scale
+        scale, dropout = self.scale, self.dropout
         return EvaluationState(
             self.margins,
             self.metrics,
             self.best_iteration,
             self.best_score,
             (scale.f_g, scale.f_h, scale.lam, scale.gam, scale.mcw),
+            *(() if dropout is None else (dropout.scales, tuple(dropout.leaves))),
         )
 
-    def resume(self, evaluation: EvaluationState) -> None:
+    def resume(self, evaluation: EvaluationState, trees: Sequence[Tree] = ()) -> None:
         """Go on from what was remembered."""
         self.margins = evaluation.margins.copy()
+        if self.dropout is not None:
+            self.dropout.resume(evaluation.tree_scales, evaluation.leaves, trees)
         self.metrics = evaluation.metrics
         self.best_iteration, self.scale = evaluation.best_iteration, scales.Scale(*evaluation.scale)
         self._best = float("nan") if evaluation.best_value is None else evaluation.best_value
@@ -325,8 +330,11 @@ class Active:
 
         At the finest scale, or at one that is chosen from the gradients inside the sample and those of all rows.
         """
-        margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
-        loss = self.loss
+        sums = self.margins[:, : self.sizes.rows]
+        if self.dropout is not None:
+            drawn = drop_draws(self.party, len(self.dropout.scales), self.sample_key, t)
+            sums = self.dropout.leave_out(drawn, sums)
+        margins, loss = decode_fixed(sums, WEIGHT_BITS), self.loss
         if loss.draws:
             loss = loss.with_draws(pair_words(self.party, loss.draws, self.sizes.rows, self.sample_key, t))
         g, h = loss.gradients(self.labels.y, margins, self.weight)
@@ -354,38 +362,60 @@ class Active:
         return self._gh
 
     def update(
-        self, trees: Sequence[GrownTree], rows: Sequence[npt.NDArray[np.int64]]
-    ) -> tuple[list[Leaf], list[list[float]]]:
+        self,
+        trees: Sequence[GrownTree],
+        rows: Sequence[npt.NDArray[np.int64]],
+        held: Sequence[int | None] | None = None,
+    ) -> tuple[list[Leaf], list[list[float | None]]]:
         """Return weight and cover of every leaf, by place, and each tree's gains, by node; update the margins.
 
         `rows` are those inside each leaf, by place; evaluation rows are counted behind training rows. Their margins
-        grow by the leaf's weight. A leaf's gain is 0.
+        grow by the leaf's weight. A leaf's gain is 0. In a constrained training `held` says, by place, at which bound a
+        weight is held, None for those within their bounds; nobody knows gains of splits above a held leaf.
         """
         leaves = [Leaf(0, 0.0)] * len(rows)
         gains = []
         f_g, f_h, params = self.scale.f_g, self.scale.f_h, self.params
         penalties = Penalties(params.reg_lambda, params.reg_alpha, params.largest_step)
         for k, tree in enumerate(trees):
-            sums, own_gains = [(0, 0)] * len(tree.nodes), [0.0] * len(tree.nodes)
+            sums, own_gains = [(0, 0)] * len(tree.nodes), list[float | None]([0.0] * len(tree.nodes))
+            is_held = [False] * len(tree.nodes)
             for number, node in reversed(list(enumerate(tree.nodes))):  # children follow their parents
                 if isinstance(node, GrownLeaf):
                     inside = rows[node.place]
                     own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
                     G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
-                    w = leaf_weight(G, H, f_g, f_h, penalties, params.tree_rate)
+                    if held is None:
+                        w = leaf_weight(G, H, f_g, f_h, penalties, params.tree_rate)
+                    else:
+                        w = self._weight_within_bounds(G, H, held[node.place])
+                        is_held[number] = held[node.place] is not None
                     if abs(w) > _LARGEST_MARGIN:
                         text = "a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda"
                         raise UserError(text, "range", "leaf weight")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
-                    self.margins[self.params.output_of(k), inside] += w
+                    if self.dropout is None:
+                        self.margins[self.params.output_of(k), inside] += w
                     sums[number] = G, H
                 elif node is not None:
                     left, right = sums[node.left], sums[node.right]
                     sums[number] = left[0] + right[0], left[1] + right[1]
-                    own_gains[number] = split_gain(left, right, f_g, f_h, penalties)
+                    is_held[number] = is_held[node.left] or is_held[node.right]
+                    own_gains[number] = None if is_held[number] else split_gain(left, right, f_g, f_h, penalties)
             gains.append(own_gains)
+        if self.dropout is not None:
+            self.dropout.close_round(trees, rows, leaves, self.margins)
         self._check_margins()
         return leaves, gains
+
+    def _weight_within_bounds(self, G: int, H: int, held: int | None) -> int:
+        """Return the weight of a leaf of a constrained tree: the bound that it is held at, or as its integers have it.
+
+        Were lambda and alpha not those that bounds are compared by, a weight could be a hair beyond them.
+        """
+        scale, rate = self.scale, self.params.tree_rate
+        above, below = (held, 1 << self.plan.places) if held is not None else scale.step(G, H)
+        return times_rate(above, below, rate, scale.f_h - scale.f_g)
 
     def add(self, predictions: npt.NDArray[np.int64], weight_bits: int) -> None:
         """Add what trees predict for every row, (trees, rows) in units of 2^-weight_bits (Algorithm 1, line 9)."""

@@ -107,7 +107,8 @@ class Callbacks:
 class EvaluationState:
     """What the active participant remembers besides the trees: margins, metrics, and the scale of the first tree.
 
-    Of a sealed training every participant has one, with its shares of the margins; the rest is the active one's.
+    Of a sealed training every participant has one, with its shares of the margins; the rest is the active one's. With
+    dart it has the scales of all trees, and the leaves of each in which rows are.
     """
 
     margins: npt.NDArray[np.int64] = field(repr=False)
@@ -115,6 +116,8 @@ class EvaluationState:
     best_iteration: int | None = None
     best_value: float | None = None
     scale: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
+    tree_scales: tuple[float, ...] = field(default=(), repr=False)
+    leaves: Sequence[npt.NDArray[np.uint16]] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,17 @@ class Joined:
     trees: tuple[JoinedTree, ...]
     base_margin: tuple[float, ...]
     best_iteration: int | None
+    tree_scales: tuple[float, ...] | None = None
+
+    @property
+    def in_use(self) -> slice:
+        """Which trees predict: those up to the best round, if early stopping found one."""
+        return slice(None if self.best_iteration is None else (self.best_iteration + 1) * self.params.trees_per_round)
 
     @property
     def trees_in_use(self) -> tuple[JoinedTree, ...]:
-        """The trees that predict: those up to the best round, if early stopping found one."""
-        rounds = None if self.best_iteration is None else self.best_iteration + 1
-        return self.trees if rounds is None else self.trees[: rounds * self.params.trees_per_round]
+        """The trees that predict."""
+        return self.trees[self.in_use]
 
 
 def join(models: Sequence[PartialModel]) -> Joined:
@@ -79,6 +84,7 @@ def join(models: Sequence[PartialModel]) -> Joined:
         tuple(_join_tree([part.trees[i] for part in parts], first.weight_bits) for i in range(len(first.trees))),
         first.base_margin,
         first.best_iteration,
+        first.tree_scales,
     )
 
 
@@ -189,16 +195,15 @@ def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) ->
     splits. A column that several participants have is one column.
     """
     gains, counts = dict.fromkeys(columns, 0.0), dict.fromkeys(columns, 0)
+    hides_gains = models[0].params.facts.shares_leaf_weights
     for model in models:
         for tree, active_tree in zip(model.trees, models[ACTIVE - 1].trees, strict=True):
             for node, known in zip(tree, active_tree, strict=True):
-                if isinstance(node, Split):
+                if isinstance(node, Split) and (hides_gains or not _is_unknown(known)):
                     counts[node.feature] += 1
                     gains[node.feature] += _gain(known)
     splits = np.array(list(counts.values()), np.float64)
-    worth = (
-        splits if models[0].params.facts.shares_leaf_weights else np.array(list(gains.values())) / np.maximum(splits, 1)
-    )
+    worth = splits if hides_gains else np.array(list(gains.values())) / np.maximum(splits, 1)
     total = worth.sum()
     return np.asarray(worth / total if total else worth)
 
@@ -233,21 +238,27 @@ def mean_cover(model: PartialModel) -> pd.Series[float]:
 
 def mean_gain(model: PartialModel) -> pd.Series[float]:
     """Return the mean gain of the splits on each of the active participant's features."""
-    return _mean(model, [[_gain(node) for node in tree] for tree in model.trees])
+    return _mean(model, [[None if isinstance(node, Leaf) else node.gain for node in tree] for tree in model.trees])
+
+
+def _is_unknown(node: Node) -> bool:
+    """Return whether the gain of a split is not known to the active participant: a bound holds a leaf below it."""
+    return not isinstance(node, Leaf) and node.gain is None
 
 
 def _gain(node: Node) -> float:
     return 0.0 if isinstance(node, Leaf) or node.gain is None else node.gain
 
 
-def _mean(model: PartialModel, worth: list[list[float]]) -> pd.Series[float]:
-    """Return the mean worth, listed by tree and node, of the splits on each feature."""
-    totals = _zeros(model)
+def _mean(model: PartialModel, worth: Sequence[Sequence[float | None]]) -> pd.Series[float]:
+    """Return the mean worth, listed by tree and node, of the splits on each feature whose worth is known."""
+    totals, counts = _zeros(model), _zeros(model)
     for tree, values in zip(model.trees, worth, strict=True):
         for node, value in zip(tree, values, strict=True):
-            if isinstance(node, Split):
+            if isinstance(node, Split) and value is not None:
                 totals[node.feature] += value
-    means: pd.Series[float] = totals / split_counts(model).clip(lower=1)
+                counts[node.feature] += 1
+    means: pd.Series[float] = totals / counts.clip(lower=1)
     return means
 
 

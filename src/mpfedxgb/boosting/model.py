@@ -14,7 +14,7 @@ import json
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from mpfedxgb.data.binning import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import CheckpointError, UserError, is_full_disk
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.tree.leaf import WEIGHT_BITS
+from mpfedxgb.tree.leaf import WEIGHT_BITS, scaled_weight
 from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Node, Scorer, Split, Tree
 
 FORMAT = "mpfedxgb partial model"
@@ -56,7 +56,8 @@ class PartialModel:
     round by round, class by class, the parallel ones of a class side by side. `base_margin`, `best_iteration`,
     `classes` (what the labels of a classifier are called), leaf weights and gains are the active participant's. In the
     sealed way and the paper's every participant has shares of the leaf weights, in units of 2^-weight_bits, which the
-    active participant knows, and nobody gains. A sealed model is scored with all its trees, always.
+    active participant knows, and nobody gains. A sealed model is scored with all its trees, always. With dart the
+    active participant has the scales of the trees, by which leaf weights are multiplied when rows are scored.
     """
 
     training: str
@@ -70,6 +71,14 @@ class PartialModel:
     classes: tuple[str | int | float, ...] | None = None
     weight_bits: int = WEIGHT_BITS
     coordinator: str | None = None
+    tree_scales: tuple[float, ...] | None = None
+
+    @property
+    def scaled_trees(self) -> tuple[Tree, ...]:
+        """The trees with the leaf weights that rows add up."""
+        if self.tree_scales is None:
+            return self.trees
+        return tuple(_scaled(tree, scale) for tree, scale in zip(self.trees, self.tree_scales, strict=True))
 
     @property
     def holds_shares(self) -> bool:
@@ -116,6 +125,7 @@ class PartialModel:
             "best_iteration": self.best_iteration,
             "classes": None if self.classes is None else list(self.classes),
             "weight_bits": self.weight_bits,
+            **({} if self.tree_scales is None else {"tree_scales": list(self.tree_scales)}),
             "trees": [tree_to_json(tree) for tree in self.trees],
         }
 
@@ -165,6 +175,7 @@ class PartialModel:
             classes=None if classes is None else tuple(_each(content, "classes", str, int, float, bool)),
             weight_bits=_typed({"weight_bits": WEIGHT_BITS} | content, "weight_bits", int),
             coordinator=_typed(content, "coordinator", str) if "coordinator" in content else None,
+            tree_scales=tuple(_each(content, "tree_scales", float)) if "tree_scales" in content else None,
         )
         model._check()
         return model
@@ -201,6 +212,12 @@ class PartialModel:
             margins == (self.params.outputs if self.is_active else None),
             "the base margin is the active participant's, one number, or one per class",
         )
+        scaled = None if self.tree_scales is None else len(self.tree_scales)
+        _require(
+            scaled == (len(self.trees) if self.is_active and self.params.drops_trees else None),
+            "tree_scales are the active participant's, with booster='dart', one for each tree",
+        )
+        _require(all(0 <= scale <= 1 for scale in self.tree_scales or ()), "tree_scales are from 0 to 1")
         rounds, rest = divmod(len(self.trees), per_round)
         _require(rounds > 0 and rest == 0, f"{len(self.trees)} trees are not whole rounds of {per_round}")
         _require(best is None or 0 <= best < rounds, f"best_iteration {best} is none of the rounds")
@@ -243,7 +260,7 @@ class PartialModel:
     def scorer(self, table: Table) -> Scorer:
         """Return what the participant computes with when the rows of a table are scored."""
         facts, parallel = self.params.facts, self.params.num_parallel_tree
-        return Scorer(self.trees, table, facts.shares_leaf_weights, facts.sums_only, parallel)
+        return Scorer(self.scaled_trees, table, facts.shares_leaf_weights, facts.sums_only, parallel)
 
     def save(self, path: Path) -> None:
         """Write the model to a file, whole or not at all."""
@@ -265,6 +282,13 @@ class PartialModel:
         return cls.from_json(text, str(path))
 
 
+def _scaled(tree: Tree, scale: float) -> Tree:
+    return tuple(
+        replace(node, weight=scaled_weight(node.weight or 0, scale)) if isinstance(node, Leaf) else node
+        for node in tree
+    )
+
+
 def content_digest(content: dict[str, Any]) -> str:
     """Return the SHA-256 of a file's values but for the digest itself, however the file writes them down."""
     plain = {key: value for key, value in content.items() if key != _DIGEST}
@@ -284,7 +308,7 @@ def keep_trees(
     grown: Sequence[GrownTree],
     candidates: Candidates | None,
     leaves: Sequence[Leaf] | None,
-    gains: Sequence[Sequence[float]] | None = None,
+    gains: Sequence[Sequence[float | None]] | None = None,
 ) -> list[Tree]:
     """Return grown trees as this participant keeps them (Algorithm 3, lines 37-41); nothing at the coordinator.
 

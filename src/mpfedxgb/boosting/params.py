@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from copy import copy
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from mpfedxgb.modes.facts import FACTS, Facts
 from mpfedxgb.schema.training import (
     ALIASES,
     BY_NAME,
+    OF_BOOSTERS,
     OF_OBJECTIVES,
     OF_OTHERS,
     REFUSED,
@@ -54,12 +56,19 @@ class TrainParams:
     reg_lambda: float = 1.0
     reg_alpha: float = 0.0
     max_delta_step: float | None = None
+    constrained: bool = False
     gamma: float = 0.0
     min_child_weight: float = 1.0
     subsample: float = 1.0
     colsample_bytree: float = 1.0
     colsample_bylevel: float = 1.0
     colsample_bynode: float = 1.0
+    booster: str = "gbtree"
+    rate_drop: float = 0.0
+    skip_drop: float = 0.0
+    one_drop: bool = False
+    sample_type: str = "uniform"
+    normalize_type: str = "tree"
     huber_slope: float = 1.0
     tweedie_variance_power: float = 1.5
     quantile_alpha: float | Sequence[float] = 0.5
@@ -92,12 +101,13 @@ class TrainParams:
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
             yield objective_error(self.objective, "is not known", f"it is one of {', '.join(OBJECTIVES)}")
         yield from wrong_values({name: getattr(self, name) for name in SHARED if name != "objective"})
-        for name, objectives in OF_OBJECTIVES.items():
-            value = getattr(self, name)
-            if value != SHARED[name].default and self.objective not in objectives:
-                known = ", ".join(objectives)
-                text = f"{name}={value!r} does not go with objective={self.objective!r}; it is for {known}"
-                yield SettingsError(f"{text}: leave it out", "choice", name, value)
+        for of, only_with in (("objective", OF_OBJECTIVES), ("booster", OF_BOOSTERS)):
+            for name, wanted in only_with.items():
+                value, chosen = getattr(self, name), getattr(self, of)
+                if value != SHARED[name].default and chosen not in wanted:
+                    known = ", ".join(wanted)
+                    text = f"{name}={value!r} does not go with {of}={chosen!r}; it is for {known}"
+                    yield SettingsError(f"{text}: leave it out", "choice", name, value)
 
     def _wrong_in_mode(self) -> Iterator[SettingsError]:
         """Yield what the mode does not cover."""
@@ -119,8 +129,10 @@ class TrainParams:
         return FACTS[self.security]
 
     def as_protected(self) -> TrainParams:
-        """Return the parameters that give the same model under secret sharing."""
-        return replace(self, security=self.facts.same_model_as)
+        """Return the parameters that give the same model under secret sharing, even if that refuses some of them."""
+        protected = copy(self)
+        object.__setattr__(protected, "security", self.facts.same_model_as)
+        return protected
 
     def check_rules(self) -> None:
         """Raise SettingsError unless trees are to follow the rules that trainings here follow."""
@@ -130,6 +142,23 @@ class TrainParams:
                 f"follow {RULES!r}: leave it out, or train with the version of mpfedxgb that has those"
             )
             raise SettingsError(text, "version", "xgboost_rules", self.xgboost_rules)
+
+    @property
+    def drops_trees(self) -> bool:
+        """Whether a boosting round may leave earlier trees out, and trees have scales."""
+        return self.booster == "dart"
+
+    def check_continued(self) -> None:
+        """Raise SettingsError where no training goes on from a model."""
+        if self.facts.not_continued:
+            text = f"security={self.security!r} goes on from no model: {self.facts.not_continued}"
+            raise SettingsError(text, "mode", "security", self.security)
+        if self.drops_trees:
+            text = (
+                f"booster={self.booster!r} goes on from no model: to leave its trees out takes the leaf of every row "
+                "in each of them, which a new training does not know; train all boosting rounds at once"
+            )
+            raise SettingsError(text, "mode", "booster", self.booster)
 
     @property
     def loss(self) -> Objective:

@@ -9,6 +9,7 @@ from mpfedxgb.boosting.active import Active, Labels
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.binning import Candidates
+from mpfedxgb.data.directions import Directions
 from mpfedxgb.data.table import Table
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.tree.leaf import WEIGHT_BITS
@@ -19,7 +20,7 @@ from mpfedxgb.tree.nodes import Tree
 class TrainData:
     """One participant's input: its training table, its evaluation tables, and the labels at the active one.
 
-    `start` is its part of a model that the training goes on from.
+    `start` is its part of a model that the training goes on from, `directions` those of its own columns.
     """
 
     table: Table
@@ -27,6 +28,7 @@ class TrainData:
     labels: Labels | None = None
     sample_key: str = field(default="", repr=False)
     start: PartialModel | None = field(default=None, repr=False)
+    directions: Directions = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True)
@@ -62,6 +64,7 @@ def part_so_far(
         base_margin=None if active is None else tuple(active.base.tolist()),
         best_iteration=None if active is None else active.best_iteration,
         weight_bits=weight_bits,
+        tree_scales=None if active is None or active.dropout is None else active.dropout.scales,
     )
 
 

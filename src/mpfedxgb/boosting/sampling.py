@@ -119,6 +119,12 @@ def pair_words(party: Participant, draws: int, rows: int, key: str, t: int) -> n
     return _words(party, f"{t}/pairs", draws * rows, key).reshape(draws, rows)
 
 
+def drop_draws(party: Participant, trees: int, key: str, t: int) -> Floats:
+    """Return the numbers in [0, 1) by which a boosting round leaves out some of the trees before it (`dart`)."""
+    words = _words(party, f"{t}/drops", trees + 2, key)
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def column_sample(party: Participant, params: TrainParams, candidates: Candidates, key: str, t: int) -> Bits:
     """Return which candidates take part in each tree of a round, (trees, candidates).
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,10 @@ _G_ABOVE_H = range(10, 5, -1)
 """How many bits more than h g has in a ring of 256 bits, the best first. Of rare classes g is near the class's share p,
 beside 1 for the largest, where h is near p for all rows."""
 SUM_BITS = 62
+_LEAST_G_BITS = 24
+_LEAST_STEPS = 1 << 12
+_LARGEST_WEIGHT, _ROUNDED_UP = 2.0**30, 1.01
+"""A larger leaf weight ends a training; and what g~ and h~, which are rounded, may make of a weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ class ScalePlan:
     """The public part: limbs of the wide ring, caps on |g~|, h~, lambda~ and gamma~, and the scales.
 
     A scale that is None is chosen by the active participant, in private. Bounds of weights are in units of 2^-places of
-    G~ / H~.
+    G~ / H~. In a constrained training they are multiples of 2^coarse, and no more than `weight_cap`, which is 0
+    elsewhere (`units_of_bounds`).
     """
 
     limbs: int
@@ -45,10 +51,15 @@ class ScalePlan:
     f_g: int | None
     f_h: int | None
     places: int = 0
+    coarse: int = 0
+    weight_cap: int = 0
 
     def bits(self, rows: int) -> int:
         """Return the width of what comparing two candidates meets: numerators have 2^(2 places) where bounds have."""
-        return bits_needed(rows, self.g_cap, self.h_cap, self.lam_cap, self.gam_cap) + 2 * self.places
+        caps = self.g_cap, self.h_cap, self.lam_cap, self.gam_cap
+        if self.weight_cap:
+            return bits_of_constrained(rows, *caps, BoundUnits(self.places, self.coarse, self.weight_cap))
+        return bits_needed(rows, *caps) + 2 * self.places
 
     def alpha_cap(self, rows: int) -> int:
         """Return an alpha~ that no sum of g~ is above."""
@@ -63,7 +74,8 @@ class ScalePlan:
 class Scale:
     """One tree's scales and constants; public, or the active participant's, as the plan says.
 
-    alpha~ is in the units of g~, delta~ in those of bounds; 0 and None where there is no such penalty.
+    alpha~ is in the units of g~, delta~ in those of bounds; 0 and None where there is no such penalty. In a constrained
+    training delta~ is W, or less.
     """
 
     f_g: int
@@ -73,6 +85,11 @@ class Scale:
     mcw: int
     alpha: int = 0
     delta: int | None = None
+
+    def step(self, G: int, H: int) -> tuple[int, int]:
+        """Return -T / (H + lambda), the weight of a node without bounds, as a fraction in units of G~ / H~."""
+        T = max(abs(G) - self.alpha, 0)
+        return (-T if G > 0 else T), H + self.lam
 
 
 UNKNOWN = Scale(0, 0, 0, 0, 0)
@@ -86,6 +103,41 @@ def bits_needed(rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
     a0 = rows**2 * g_cap**2 + gam * (rows * h_cap + lam)
     b0 = rows * h_cap + lam
     return 1 + max(a * b, a * b0, a0 * b).bit_length()
+
+
+class BoundUnits(NamedTuple):
+    """In what bounds of weights are counted: 2^-places of G~ / H~, in steps of 2^coarse; and W, the largest."""
+
+    places: int
+    coarse: int
+    largest: int
+
+
+def units_of_bounds(g_cap: int, h_cap: int, digits: int) -> BoundUnits:
+    """Return the units of a constrained training: W is 2^(digits + 4) steps, four times g_cap / h_cap.
+
+    In log-loss with public scales, where |g| <= 1 and h <= 1/4, that is 16 with `digits` fraction bits; in squared
+    error four times the largest |g|.
+    """
+    places = digits + 2 - (g_cap.bit_length() - h_cap.bit_length())
+    coarse = max(0, -places)
+    return BoundUnits(max(0, places), coarse, 1 << (digits + 4 + coarse))
+
+
+def bits_of_constrained(rows: int, g_cap: int, h_cap: int, lam: int, gam: int, units: BoundUnits) -> int:
+    """Return the same as `bits_needed` where weights are held to bounds of either sign, up to W.
+
+    With b for a bound, a side that is held has the numerator -(D b)(2 (G + alpha sgn b) + D b), of either sign. As
+    |G_L| + |G_R| and alpha~ are at most G = rows g_cap, one side has no more than D W (4 G + D W), and both of a
+    candidate add up to D_L D_R W (6 G + (D_L + D_R) W). A difference of such numbers may be twice as large as either.
+    """
+    W, unit = units.largest, 1 << (2 * units.places)
+    b, b0 = ((rows * h_cap + 2 * lam) // 2 + 1) ** 2, rows * h_cap + lam
+    G = rows * g_cap << units.places
+    free = g_cap**2 * (h_cap * rows**3 // 4 + 1 + lam * rows**2) * unit
+    a = free + b * W * (6 * G + (b0 + lam) * W)
+    a0 = max(G**2, b0 * W * (4 * G + b0 * W)) + gam * b0 * unit
+    return 2 + max(a * b, a * b0, a0 * b).bit_length()
 
 
 def weight_bits(public: ScalePlan, rows: int) -> int:
@@ -111,24 +163,30 @@ Wider = Callable[[int, int, int, int], int]
 
 
 MOST_PLACES, LEAST_PLACES = 24, 16
-"""Places of bounds of weights: as many as a float32 has digits, if the ring has room; with fewer than 16, below five
+"""Binary digits of bounds of weights: as many as a float32 has, if the ring has room; with fewer than 16, below five
 decimal digits, trees would no longer be XGBoost's."""
 
 
 def plan(params: TrainParams, rows: int, wider: Wider = lambda *_: 0) -> ScalePlan:
     """Return the public widths of a training; raises DoesNotFitError for tables that no wide ring holds."""
-    if not params.largest_step:
+    if not (params.largest_step or params.constrained):
         return _plan(params, _Room(rows, wider))
-    for places in range(MOST_PLACES, LEAST_PLACES - 1, -1):
+    for digits in range(MOST_PLACES, LEAST_PLACES - 1, -1):
         try:
-            return replace(_plan(params, _Room(rows, wider, places)), places=places)
+            found = _plan(params, _Room(rows, wider, digits, params.constrained))
         except DoesNotFitError:
             continue
+        if not params.constrained:
+            return replace(found, places=digits)
+        places, coarse, largest = units_of_bounds(found.g_cap, found.h_cap, digits)
+        return replace(found, places=places, coarse=coarse, weight_cap=largest)
+    name = "constrained" if params.constrained else "max_delta_step"
+    value, without = (True, "no constraints") if params.constrained else (params.largest_step, "max_delta_step=0")
     text = (
-        f"max_delta_step={params.largest_step:g} with {rows} rows and reg_lambda={params.reg_lambda:g} leaves bounds "
-        f"of weights fewer than {LEAST_PLACES} fraction bits in 256; train on fewer rows, or set max_delta_step=0"
+        f"{name}={value} with {rows} rows and reg_lambda={params.reg_lambda:g} leaves bounds of weights fewer than "
+        f"{LEAST_PLACES} digits in 256 bits; train on fewer rows, or with {without}"
     )
-    raise DoesNotFitError(text, parameter="max_delta_step", value=params.largest_step)
+    raise DoesNotFitError(text, parameter=name, value=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +195,16 @@ class _Room:
 
     rows: int
     wider: Wider
-    places: int = 0
+    digits: int = 0
+    is_constrained: bool = False
 
     def holds(self, g_cap: int, h_cap: int, lam: int, gam: int, limbs: int) -> bool:
         """Return whether a ring of that number of limbs holds what these caps lead to."""
         rows = self.rows
-        bits = bits_needed(rows, g_cap, h_cap, lam, gam) + 2 * self.places
+        if self.is_constrained:
+            bits = bits_of_constrained(rows, g_cap, h_cap, lam, gam, units_of_bounds(g_cap, h_cap, self.digits))
+        else:
+            bits = bits_needed(rows, g_cap, h_cap, lam, gam) + 2 * self.digits
         return max(bits, self.wider(rows, g_cap, h_cap, lam)) <= 64 * limbs and rows * g_cap < 1 << SUM_BITS
 
 
@@ -164,9 +226,8 @@ def _plan(params: TrainParams, room: _Room) -> ScalePlan:
         shared = _shared_with_h(params, room) if limbs == _LIMBS[-1] else None
         if shared is not None:
             return shared
-        bits = 0
-        while bits < policy.g_most and room.holds(2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
-            bits += 1
+        most = range(policy.g_most, 0, -1)
+        bits = next((b for b in most if room.holds(1 << b, h_cap, lam, gain_cap(rows, 1 << b), limbs)), 0)
         if bits >= enough:
             return ScalePlan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
     raise _too_wide(params, rows)
@@ -239,11 +300,25 @@ def scale(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int)
     mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
     mcw = least_hessian(params, mcw)
     alpha = min(round(Fraction(params.reg_alpha) * Fraction(2) ** f_g), public.alpha_cap(rows))
-    delta = None
-    if params.largest_step:
-        exact = Fraction(params.largest_step) * Fraction(2) ** (f_g - f_h + public.places)
-        delta = min(max(1, round(exact)), public.delta_cap(rows))
+    delta = _delta(params, public, rows, f_g, f_h)
     return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.gam_cap), mcw, alpha, delta)
+
+
+def _delta(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int) -> int | None:
+    """Return the bound on all weights, in the units of bounds."""
+    if not params.largest_step:
+        return public.weight_cap or None
+    exact = Fraction(params.largest_step) * Fraction(2) ** (f_g - f_h + public.places)
+    if not public.weight_cap:
+        return min(max(1, round(exact)), public.delta_cap(rows))
+    steps = round(exact / (1 << public.coarse))
+    if steps < _LEAST_STEPS:
+        text = (
+            f"max_delta_step={params.largest_step:g} is too small beside the gradients for a training with "
+            "constraints; rescale the labels, or leave one of them out"
+        )
+        raise DoesNotFitError(text, parameter="max_delta_step", value=params.largest_step)
+    return min(steps << public.coarse, public.weight_cap)
 
 
 def no_split_first(params: TrainParams) -> bool:
@@ -293,7 +368,38 @@ def choose_scale(
         f_h = finest(float(h.max(initial=0)), public.h_cap)
         if params.reg_lambda > 0:
             f_h = min(f_h, finest(params.reg_lambda, public.lam_cap))
+    if public.weight_cap and public.f_g is None:
+        spare = max(0, public.g_cap.bit_length() - _LEAST_G_BITS)
+        f_g = max(f_g - spare, min(f_g, _held_scale(params, public, g, h, f_h)))
     return scale(params, public, rows, f_g, f_h)
+
+
+def _held_scale(
+    params: TrainParams, public: ScalePlan, g: npt.NDArray[np.float64], h: npt.NDArray[np.float64], f_h: int
+) -> int:
+    """Return the finest scale of g at which no node of any tree can weigh more than W.
+
+    W is public and its unit is not: where all g are small beside lambda, a coarser unit leaves W above every weight.
+    """
+    largest = min(largest_weight(g, h, params.reg_lambda), params.largest_step or math.inf, _LARGEST_WEIGHT)
+    return finest(largest * _ROUNDED_UP, public.weight_cap) - public.places + f_h
+
+
+def largest_weight(g: npt.NDArray[np.float64], h: npt.NDArray[np.float64], reg_lambda: float) -> float:
+    """Return the most that |G| / (H + lambda) can be for any rows of a tree, from g and h of (trees, rows) or (rows,).
+
+    A row adds to such a fraction if its |g| / h is larger: so the rows are the first ones by that, of either sign.
+    """
+    most = 0.0
+    for of_g, of_h in zip(np.atleast_2d(g), np.atleast_2d(h), strict=True):
+        for side in (of_g, -of_g):
+            counts = side > 0
+            above, below = side[counts], of_h[counts]
+            order = np.argsort(below / above)
+            with np.errstate(divide="ignore", over="ignore"):
+                fractions = np.cumsum(above[order]) / (np.cumsum(below[order]) + reg_lambda)
+            most = max(most, float(fractions.max(initial=0.0)))
+    return most
 
 
 def finest(largest: float, cap: int) -> int:

@@ -78,23 +78,21 @@ def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
     place = {(owner, feature.name): i for i, (owner, feature) in enumerate(model.features)}
     params, per_round = model.params, model.params.trees_per_round
     loss = model.params.loss
+    booster = {
+        "model": {
+            "cats": _NO_CATEGORIES if reader is None else _matched_categories(model, reader),
+            "gbtree_model_param": {"num_parallel_tree": str(params.num_parallel_tree), "num_trees": str(len(trees))},
+            "iteration_indptr": list(range(0, len(trees) + 1, per_round)),
+            "tree_info": [params.output_of(i) for i in range(len(trees))],
+            "trees": [_tree(i, tree, place) for i, tree in enumerate(trees)],
+        },
+        "name": "gbtree",
+    }
     learner = {
         "attributes": _attributes(model),
         "feature_names": feature_names(model),
         "feature_types": ["float" if feature.categories is None else "c" for _, feature in model.features],
-        "gradient_booster": {
-            "model": {
-                "cats": _NO_CATEGORIES if reader is None else _matched_categories(model, reader),
-                "gbtree_model_param": {
-                    "num_parallel_tree": str(params.num_parallel_tree),
-                    "num_trees": str(len(trees)),
-                },
-                "iteration_indptr": list(range(0, len(trees) + 1, per_round)),
-                "tree_info": [params.output_of(i) for i in range(len(trees))],
-                "trees": [_tree(i, tree, place) for i, tree in enumerate(trees)],
-            },
-            "name": "gbtree",
-        },
+        "gradient_booster": booster if model.tree_scales is None else _dart(booster, model.tree_scales[model.in_use]),
         "learner_model_param": {
             "base_score": _numbers(loss.link.to_score(np.array(model.base_margin))),
             "boost_from_average": "1",
@@ -109,6 +107,11 @@ def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
     }
     # Names go out as they are: XGBoost's reader does not understand \uXXXX.
     return json.dumps({"learner": learner, "version": _VERSION}, ensure_ascii=False)
+
+
+def _dart(booster: dict[str, Any], scales: Sequence[float]) -> dict[str, Any]:
+    """Return a booster whose trees have scales."""
+    return {"gbtree": booster, "name": "dart", "weight_drop": list(scales)}
 
 
 def _attributes(model: Joined) -> dict[str, str]:

@@ -162,6 +162,7 @@ def _content(whole: Joined, parts: Sequence[PartialModel]) -> dict[str, Any]:
         "trees": [
             {"round": number // per_round}
             | ({"class": whole.params.output_of(number)} if whole.params.outputs > 1 else {})
+            | ({} if whole.tree_scales is None else {"scale": whole.tree_scales[number]})
             | {"root": _node(whole, tree, 0)}
             for number, tree in enumerate(whole.trees)
         ],

@@ -179,6 +179,35 @@ def simulate(
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
     colsample_bylevel: Annotated[float, typer.Option(help="Share of the tree's columns in each of its levels.")] = 1.0,
     colsample_bynode: Annotated[float, typer.Option(help="Share of the level's columns in each of its nodes.")] = 1.0,
+    booster: Annotated[
+        str,
+        typer.Option(
+            help='"dart" leaves some of the earlier trees out of each boosting round and scales them '
+            "down for it. One of gbtree, dart.",
+            autocompletion=lambda: ["gbtree", "dart"],
+        ),
+    ] = "gbtree",
+    rate_drop: Annotated[
+        float, typer.Option(help="Chance of each earlier tree to be left out of a boosting round.")
+    ] = 0.0,
+    skip_drop: Annotated[float, typer.Option(help="Chance of a boosting round that leaves no tree out.")] = 0.0,
+    one_drop: Annotated[
+        bool, typer.Option(help="Leave out one tree at least, but in boosting rounds that skip_drop spares.")
+    ] = False,
+    sample_type: Annotated[
+        str,
+        typer.Option(
+            help='"weighted" leaves trees out the more often the larger their scale is. One of uniform, weighted.',
+            autocompletion=lambda: ["uniform", "weighted"],
+        ),
+    ] = "uniform",
+    normalize_type: Annotated[
+        str,
+        typer.Option(
+            help="New trees weigh as much as one of those left out, or as all of them together.",
+            autocompletion=lambda: ["tree", "forest"],
+        ),
+    ] = "tree",
     huber_slope: Annotated[float, typer.Option(help="Where reg:pseudohubererror turns from a square to a line.")] = 1.0,
     tweedie_variance_power: Annotated[
         float, typer.Option(help="Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.")
@@ -303,6 +332,12 @@ def simulate(
         colsample_bytree=colsample_bytree,
         colsample_bylevel=colsample_bylevel,
         colsample_bynode=colsample_bynode,
+        booster=booster,
+        rate_drop=rate_drop,
+        skip_drop=skip_drop,
+        one_drop=one_drop,
+        sample_type=sample_type,
+        normalize_type=normalize_type,
         huber_slope=huber_slope,
         tweedie_variance_power=tweedie_variance_power,
         quantile_alpha=quantile_alpha,

@@ -10,7 +10,7 @@ import numpy as np
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active
-from mpfedxgb.boosting.callbacks import EvaluationState
+from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.modes.facts import Facts
@@ -74,9 +74,9 @@ def _kept_by_active(party: Party, setup: Setup) -> EvaluationState | None:
     return None if setup.active is None else setup.active.evaluation()
 
 
-def _resumed_by_active(party: Party, setup: Setup, evaluation: EvaluationState | None) -> None:
-    if setup.active is not None and evaluation is not None:
-        setup.active.resume(evaluation)
+def _resumed_by_active(party: Party, setup: Setup, state: State) -> None:
+    if setup.active is not None and state.evaluation is not None:
+        setup.active.resume(state.evaluation, state.trees)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -100,6 +100,6 @@ class Mode:
     update: Callable[[Party, Setup, Grown, int], list[Tree]]
     leaf_scale_bits: Callable[[Setup], int] = lambda setup: WEIGHT_BITS
     kept: Callable[[Party, Setup], EvaluationState | None] = _kept_by_active
-    resumed: Callable[[Party, Setup, EvaluationState | None], None] = _resumed_by_active
+    resumed: Callable[[Party, Setup, State], None] = _resumed_by_active
     trees_to_score: Callable[[Party, Setup, list[Tree], int], list[Tree]] = lambda party, setup, trees, rounds: trees
     working: Callable[[int, TrainParams, TableSizes], Working] = lambda role, params, sizes: Working()

@@ -21,6 +21,7 @@ def model_text(model: PartialModel) -> str:
         title = f"tree {number if params.num_parallel_tree > 1 else round_}"
         title += f", boosting round {round_}" if params.num_parallel_tree > 1 else ""
         title += f", class {params.output_of(number)}" if params.outputs > 1 else ""
+        title += "" if model.tree_scales is None else f", times {model.tree_scales[number]:.6g}"
         lines += ["", title, *_lines(model, tree, 0, 1)]
     return "\n".join(lines)
 

@@ -28,6 +28,9 @@ _LANES = np.uint64(LANES)  # an index that cannot be negative is not looked at
 NOT_ALLOWED = -1.0
 """The score of a candidate that does not take part."""
 
+NEARLY = 2.0**-50
+"""Two products of two numbers each that are nearer than this, as a share of both, may be the other way round."""
+
 _i64, _f64, _u8 = numba.int64, numba.float64, numba.uint8
 _KINDS = (numba.uint8, numba.uint16, numba.uint32)
 _R1, _R2, _W1, _W2, _W3 = reads(_i64, 1), reads(_i64, 2), writes(_i64, 1), writes(_i64, 2), writes(_i64, 3)
@@ -142,6 +145,59 @@ def score_candidates(
                 scores[n, c] = a + score_side(G - GL, float(HR) + lam, alpha, delta)
             else:
                 scores[n, c] = NOT_ALLOWED
+
+
+@compiled((_i64, _i64))
+def threshold(G: int, alpha: int) -> int:
+    """Return G, alpha nearer to 0, or 0."""
+    T = max(abs(G) - alpha, 0)
+    return T if G > 0 else -T
+
+
+@compiled((_i64, _f64, _i64, _f64, _f64))
+def score_held(G: int, D: float, alpha: int, lo: float, hi: float) -> tuple[float, float]:
+    """Return the score of a side whose weight is held to [lo, hi], and the sum of its terms' sizes, D = H + lambda."""
+    T = float(threshold(G, alpha))
+    w = -T / D
+    if lo <= w <= hi:
+        return T * T / D, T * T / D
+    b = lo if w < lo else hi
+    linear, square, penalty = 2.0 * G * b, D * b * b, 2.0 * alpha * abs(b)
+    return -(linear + square + penalty), abs(linear) + square + penalty
+
+
+@compiled(
+    (reads(_i64, 3), reads(_i64, 2), reads(_i64, 1), _f64, _i64, reads(_f64, 2), writes(_f64, 2), writes(_f64, 2))
+)
+def hold_candidates(
+    left: I64, totals: I64, directions: I64, lam: float, alpha: int, bounds: F64, scores: F64, sizes: F64
+) -> None:
+    """Write the scores of candidates whose weights are held to their nodes' bounds (n, 2), and their terms' sizes.
+
+    left (n, C, 2) and scores (n, C) as `score_candidates` writes them, totals (n, 2). A candidate that does not take
+    part, or has its weights the wrong way round, scores minus infinity. Where doubles do not tell which way round they
+    are, its size is negative.
+    """
+    for n in range(left.shape[0]):
+        G, H, lo, hi = totals[n, 0], totals[n, 1], bounds[n, 0], bounds[n, 1]
+        for c in range(left.shape[1]):
+            sizes[n, c] = 0.0
+            if scores[n, c] == NOT_ALLOWED:
+                scores[n, c] = -np.inf
+                continue
+            GL, HL = left[n, c, 0], left[n, c, 1]
+            GR, DL, DR = G - GL, float(HL) + lam, float(H - HL) + lam
+            sign = 1.0
+            if directions[c]:
+                a, b = float(threshold(GL, alpha)) * DR, float(threshold(GR, alpha)) * DL
+                if abs(a) + abs(b) > 0.0 and abs(a - b) <= (abs(a) + abs(b)) * NEARLY:
+                    sign = -1.0
+                elif directions[c] * (a - b) < 0.0:
+                    scores[n, c] = -np.inf
+                    continue
+            of_left, size_left = score_held(GL, DL, alpha, lo, hi)
+            of_right, size_right = score_held(GR, DR, alpha, lo, hi)
+            scores[n, c], sizes[n, c] = of_left + of_right, sign * (size_left + size_right)
 
 
 @compiled(*((reads(kind, 2), _R2, _R1, _R2, _W1, _W2, _W1) for kind in _KINDS))

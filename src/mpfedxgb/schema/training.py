@@ -173,8 +173,8 @@ class Parameter(Declared):
 
     `shared` ones are known to all roles, in TrainParams, [training] and the handshake; `estimator` says whether
     classifier and regressor have it, `xgboost` whether XGBoost has, `offered` whether `mpfedxgb simulate` does, as
-    `option` if not by its name, `accepts` what pages say of the type, `objectives` the only ones that it changes, and
-    `xgboost_default` what XGBoost has if it is something else.
+    `option` if not by its name, `accepts` what pages say of the type, `objectives` or `boosters` the only ones that it
+    changes, and `xgboost_default` what XGBoost has if it is something else.
     """
 
     shared: bool = False
@@ -188,6 +188,7 @@ class Parameter(Declared):
     xgboost: bool = False
     accepts: str = ""
     objectives: tuple[str, ...] = ()
+    boosters: tuple[str, ...] = ()
     xgboost_default: Any = None
 
     def fault_in(self, value: Any, mode: str) -> Fault | None:
@@ -201,9 +202,12 @@ class Parameter(Declared):
 
 _POSITIVE = number(0.0, 1e9, above=True)
 _SHARE = number(0.0, 1.0, above=True)
+_PROBABILITY = number(0.0, 1.0)
 _AT_LEAST_0 = number(0.0, 1e30)
 _NOTHING = number(0.0, 0.0)
 _RANKINGS = ("rank:ndcg", "rank:pairwise", "rank:map")
+_FALSE = Kind("flag", "bool", "false", (bool,), 0, 0)
+_KEEPS_TREES = "leave it out: to drop a tree, somebody has to know what it adds to a row"
 _ALL_COLUMNS = (InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)
 
 _of_xgboost = partial(Parameter, xgboost=True)
@@ -249,6 +253,17 @@ PARAMETERS = (
     _of_all("max_delta_step", number(0.0, 1e9), None, "most that a leaf may weigh before learning_rate; 0 for no bound",
         more="None: 0.", example=0.7,
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no clipped weights"),)),
+    _of_xgboost("monotone_constraints", ANYTHING, None,
+        "columns with which predictions may only rise (1), or only fall (-1)",
+        more="A tuple or list in the order of the columns, a text such as '(1,-1,0)', or a dict by column; of one "
+        "table per participant, a dict by column, or one of these for each. Only its owner knows a column's direction. "
+        "Files have [data] monotone.",
+        annotation="Any", accepts="tuple, list, str or dict"),
+    Parameter("constrained", FLAG, False, "whether columns have directions; each owner has its own in [data] monotone",
+        shared=True, estimator=False,
+        modes=(InMode("paper", _FALSE, "leave monotone_constraints out: the paper's gains know no bounds of weights"),
+               InMode("strict", _FALSE, "leave monotone_constraints out"),
+               InMode("sealed", _FALSE, "leave monotone_constraints out"))),
     _of_all("gamma", _AT_LEAST_0, 0.0, "least gain of a split, on XGBoost's scale", aliases=("min_split_loss",)),
     _of_all("min_child_weight", _AT_LEAST_0, 1.0, "least sum of hessians on either side of a split",
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's comparison knows no minimum"),)),
@@ -262,6 +277,19 @@ PARAMETERS = (
     _of_all("colsample_bynode", _SHARE, 1.0, "share of the level's columns in each of its nodes",
         more="Every owner draws among its own, at least one, in private; a message round for each level.",
         modes=_ALL_COLUMNS),
+    _of_all("booster", choice("gbtree", "dart"), "gbtree",
+        '"dart" leaves some of the earlier trees out of each boosting round and scales them down for it',
+        more="The active participant draws them in private, and alone knows the scales. Scored with all trees at once.",
+        modes=tuple(InMode(mode, choice("gbtree"), _KEEPS_TREES) for mode in ("sealed", "paper"))),
+    _of_all("rate_drop", _PROBABILITY, 0.0, "chance of each earlier tree to be left out of a boosting round",
+        boosters=("dart",)),
+    _of_all("skip_drop", _PROBABILITY, 0.0, "chance of a boosting round that leaves no tree out", boosters=("dart",)),
+    _of_all("one_drop", FLAG, False, "leave out one tree at least, but in boosting rounds that skip_drop spares",
+        boosters=("dart",)),
+    _of_all("sample_type", choice("uniform", "weighted"), "uniform",
+        '"weighted" leaves trees out the more often the larger their scale is', boosters=("dart",)),
+    _of_all("normalize_type", choice("tree", "forest"), "tree",
+        "new trees weigh as much as one of those left out, or as all of them together", boosters=("dart",)),
     _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
         objectives=("reg:pseudohubererror",)),
     _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
@@ -308,8 +336,7 @@ PARAMETERS = (
         annotation="Sequence[Any] | None", accepts="sequence of callables or of objects in XGBoost's form"),
     Parameter("weighted", FLAG, False, "whether rows have weights; [label] has their column, or scale_pos_weight",
         shared=True, estimator=False,
-        modes=(InMode("paper", Kind("flag", "bool", "false", (bool,), 0, 0),
-                      "leave sample_weight and scale_pos_weight out"),)),
+        modes=(InMode("paper", _FALSE, "leave sample_weight and scale_pos_weight out"),)),
     Parameter("first_layer_mask", FLAG, False, "let only the active participant split the root",
         more="Section 5.2 of the paper.", shared=True, offered=True),
     Parameter("may_stop_early", FLAG, False, "whether [label] may stop the training early", shared=True,
@@ -362,6 +389,8 @@ BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 SHARED = {parameter.name: parameter for parameter in PARAMETERS if parameter.shared}
 OF_OBJECTIVES = {parameter.name: parameter.objectives for parameter in PARAMETERS if parameter.objectives}
 """Parameters that change some objectives, by name, and those."""
+OF_BOOSTERS = {parameter.name: parameter.boosters for parameter in PARAMETERS if parameter.boosters}
+"""Parameters that change some boosters, by name, and those."""
 
 ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parameter.aliases}
 """Other names that XGBoost and its relatives have for parameters, and ours."""
@@ -404,11 +433,9 @@ _CPU = "everything runs on the CPU"
 REFUSED = {
     refused.name: refused
     for refused in (
-        Refused("monotone_constraints", "they need leaf weights while the tree grows, which nobody may see"),
         Refused("interaction_constraints", "they would tie one participant's columns to another's"),
         Refused("max_leaves", _DEPTHWISE, "", (0,)),
         Refused("grow_policy", _DEPTHWISE, "", ("depthwise",)),
-        Refused("booster", "only gbtree; dart drops trees by weights that nobody else may see", "", ("gbtree",)),
         Refused("tree_method", "there is one method, equal-frequency bins, as 'hist' on the same bins", "", ("hist",)),
         Refused("sampling_method", "rows are drawn uniformly", "subsample is their share", ("uniform",)),
         Refused("feature_weights", "columns are drawn uniformly, by each owner among its own"),

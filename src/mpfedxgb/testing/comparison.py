@@ -50,6 +50,17 @@ def has_older_rules(version: str) -> bool:
     return theirs < ours
 
 
+def leaves_all_out(params: TrainParams) -> bool:
+    """Return whether dart fits every boosting round to where rows start, with nothing drawn at random."""
+    return params.drops_trees and (params.rate_drop, params.skip_drop, params.sample_type) == (1, 0, "uniform")
+
+
+def leaves_out_at_random(params: TrainParams) -> bool:
+    """Return whether dart draws at random which trees boosting rounds leave out."""
+    leaves_none_out = params.skip_drop == 1 or (params.rate_drop == 0 and not params.one_drop)
+    return params.drops_trees and not leaves_none_out and not leaves_all_out(params)
+
+
 def ends_a_node(
     params: TrainParams, now: RoundedGradients, tree: int, rows: Rows, lefts: Iterable[Rows], least: float
 ) -> bool:
@@ -133,18 +144,24 @@ class Comparison:
 
     def run(self, theirs: dict[str, Any], margins_before: Callable[[int], tuple[Floats, bool]]) -> None:
         """Compare all trees, or those up to the end of the first round with a tie."""
-        trees = theirs["learner"]["gradient_booster"]["model"]["trees"]
+        booster = theirs["learner"]["gradient_booster"]
+        trees = booster.get("gbtree", booster)["model"]["trees"]  # dart's are within
         if len(trees) != len(self.joined.trees):
             self.difference = f"{len(self.joined.trees)} trees against {len(trees)}"
             return
         start = self._start(theirs["learner"]["learner_model_param"]["base_score"])
+        scales = tuple(float(np.float32(scale)) for scale in booster.get("weight_drop", ()))
+        if scales != (self.joined.tree_scales or ()) and not self.difference:
+            self.difference = f"trees are scaled by {self.joined.tree_scales}, xgboost's by {scales}"
         if self.difference:
             return
-        per_round = self.joined.params.trees_per_round
+        per_round, begins_anew = self.joined.params.trees_per_round, leaves_all_out(self.joined.params)
         for number, (tree, other) in enumerate(zip(self.joined.trees, trees, strict=True)):
             if number % per_round == 0:
                 if not self.ties:
-                    self._begin_round(number, *(margins_before(number // per_round) if number else (start, False)))
+                    self._begin_round(
+                        number, *(margins_before(number // per_round) if number and not begins_anew else (start, False))
+                    )
                 if self.ties:
                     return
             self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
@@ -179,7 +196,8 @@ class Comparison:
         self._theirs_now = float32_gradients(params, self.loss, self.y, self.weight, margins, error)
         if not self._theirs_now.fit_float32:
             self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
-        for k, tree in enumerate(self.joined.trees[number : number + per_round]):
+        added = () if leaves_all_out(params) else self.joined.trees[number : number + per_round]
+        for k, tree in enumerate(added):
             self._add(tree, 0, params.output_of(k), np.ones(len(self.y), bool))
 
     def _add(self, tree: JoinedTree, i: int, class_: int, rows: Rows) -> None:

@@ -19,7 +19,8 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.data.table import is_text
 from mpfedxgb.errors import UserError
-from mpfedxgb.testing.comparison import Comparison, Edges, has_older_rules
+from mpfedxgb.schema.training import OF_BOOSTERS
+from mpfedxgb.testing.comparison import Comparison, Edges, has_older_rules, leaves_out_at_random
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +114,7 @@ def compare_with_xgboost(
             "trees follow XGBoost 3.4: install xgboost 3.4 or newer, which needs Python 3.12, to compare"
         )
         raise UserError(text, "version", "xgboost", xgboost.__version__)
+    _refuse_drawn_drops(joined.params)
     known = Labels(labels.astype(np.float64), weight, scale_pos_weight=model.scale_pos_weight)
     y64, weight = known.y, known.row_weights
     start = None if base_margin is None else np.asarray(base_margin, np.float64).reshape(len(y64), -1).T
@@ -146,6 +148,13 @@ def compare_with_xgboost(
     )
 
 
+def _refuse_drawn_drops(params: TrainParams) -> None:
+    """Raise UserError where dart draws trees at random: xgboost draws others."""
+    if leaves_out_at_random(params):
+        text = "booster='dart' leaves trees out at random, and xgboost others; compare with rate_drop=1 or 0"
+        raise UserError(text, "mode", "rate_drop", params.rate_drop)
+
+
 def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
     """Return the parameters with which `xgboost` grows the same trees on the numbers of the bins."""
     return {
@@ -160,6 +169,7 @@ def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
         "max_cat_to_onehot": 100_000,
         "num_parallel_tree": params.num_parallel_tree,
         "nthread": 1,
+        **({name: getattr(params, name) for name in ("booster", *OF_BOOSTERS)} if params.drops_trees else {}),
     }
 
 

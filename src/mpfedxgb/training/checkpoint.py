@@ -8,7 +8,8 @@ File: a line of magic, a line that says whose it is, then one line per round, ap
 chained by digest (`atomic`), so that a torn or damaged line ends what can be used, and no line passes for another. The
 margins, which change as a whole, are in files of their own, the last few rounds': little-endian int64, held to a digest
 in the line of their round. So a round costs the same however many there were before. Of a sealed training they are a
-participant's additive shares of margins that nobody knows.
+participant's additive shares of margins that nobody knows. With dart the active participant also keeps the leaf in
+which each row is in the round's trees, in a file for every round: little-endian uint16.
 
 Shares fit those that the others have of the same attempt only. So a line with shares has a mark of the attempts that
 made it and all before it, which participants compare before they go on.
@@ -32,8 +33,6 @@ and c_i the common round that it keeps. Then c_i <= k_j for all i and j, always:
 Going on at r = min k >= max c is therefore possible after any number of kills. Only a disk that loses what it had
 confirmed can break this. The loss of one line in the middle of a training is borne if the others know no more than that
 all had the round before; otherwise it is refused, and nothing is cut off at anybody.
-
-Its file is JSON with a SHA-256 over its content.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,13 +54,18 @@ from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.model import PartialModel, tree_from_json, tree_to_json
 from mpfedxgb.boosting.params import UNNAMED
 from mpfedxgb.errors import CheckpointError, as_checkpoint_error
+from mpfedxgb.training.common_round import COMMON, CommonRound, read_common, write_common
 
 MAGIC = b"mpfedxgb checkpoints 2\n"
 KEPT = 3
 """Rounds whose margins stay on disk: roles are at most one round apart, and the newest file may be damaged."""
 
 ROUNDS = "rounds.checkpoint"
-_MARGINS, _SUFFIX = "margins-", ".checkpoint"
+_MARGINS, _LEAVES, _SUFFIX = "margins-", "leaves-", ".checkpoint"
+_TYPES = {_MARGINS: "<i8", _LEAVES: "<u2"}
+_Leaves = npt.NDArray[np.uint16]
+_Kept = tuple[list[int], str]
+"""Shape and SHA-256 of an array in a file of its own."""
 _log = logging.getLogger("mpfedxgb.checkpoint")
 
 
@@ -78,7 +82,8 @@ class _Line:
     trees: int = 0
     """How many there are, those of earlier rounds included."""
     added: State = field(default_factory=lambda: State(0), repr=False)
-    margins: tuple[list[int], str] | None = None
+    margins: _Kept | None = None
+    leaves: _Kept | None = None
 
 
 class Checkpoints:
@@ -112,6 +117,7 @@ class Checkpoints:
         for line in lines[:0:-1]:
             try:
                 self._margins(line)
+                self._leaves(lines[: line.rounds + 1])
             except _DamagedError as error:
                 _log.warning("%s", error)
             else:
@@ -157,7 +163,8 @@ class Checkpoints:
         if rounds:
             added = [line.added for line in lines[1 : rounds + 1]]
             trees = tuple(tree for one in added for tree in one.trees)
-            state = replace(last.added, trees=trees, evaluation=_joined(added, self._margins_to_resume(last)))
+            evaluation = _joined(added, *self._arrays_to_resume(lines[: rounds + 1]))
+            state = replace(last.added, trees=trees, evaluation=evaluation)
         self.all_have(rounds)
         self._cut(last)
         return state
@@ -171,14 +178,14 @@ class Checkpoints:
             self._cut(self._line_of(self._read(), state.rounds - 1))
         last = self._last
         assert last is not None
-        margins = None if state.evaluation is None else state.evaluation.margins.astype("<i8").tobytes()
-        line = chained(last.digest, _encode(state, last.trees, margins))
-        path = self._margins_path(state.rounds)
+        arrays = {} if state.evaluation is None else _arrays(state.evaluation, last.trees)
+        line = chained(last.digest, _encode(state, last.trees, arrays))
+        paths = {name: self._path_of(name, state.rounds) for name in arrays}
         what = f"cannot write the checkpoint of boosting round {state.rounds} in {self.folder}"
         try:
-            if margins is not None:
+            for name, array in arrays.items():
                 with as_checkpoint_error(what):
-                    write_file(path, margins)
+                    write_file(paths[name], array.tobytes())
             if last.rounds:
                 with as_checkpoint_error(what):
                     append_to_file(self._path, line, last.length)
@@ -187,11 +194,12 @@ class Checkpoints:
                 with as_checkpoint_error(what):
                     write_file(self._path, first)
         except CheckpointError:  # not after a signal, which may come when the round is written already
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+            for path in paths.values():
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
             raise
         self._last = _Line(line[:HEX], last.length + len(line), state.rounds, len(state.trees))
-        for number, old in self._margins_files():
+        for number, old in self._files(_MARGINS):
             if number <= state.rounds - KEPT:
                 with suppress(OSError):
                     old.unlink()
@@ -199,7 +207,8 @@ class Checkpoints:
     def clear(self) -> None:
         """Forget everything, to begin again; files of older formats too."""
         self._last = None
-        paths = (self._path, self.folder / COMMON, *(path for _, path in self._margins_files()), *self._older_files())
+        arrays = (path for name in (_MARGINS, _LEAVES) for _, path in self._files(name))
+        paths = (self._path, self.folder / COMMON, *arrays, *self._older_files())
         for path in paths:
             with as_checkpoint_error(f"cannot remove {path}"):
                 path.unlink(missing_ok=True)
@@ -241,15 +250,15 @@ class Checkpoints:
         else:
             with as_checkpoint_error(f"cannot shorten {self._path}"):
                 cut_file(self._path, last.length)
-        for number, path in self._margins_files():
+        for number, path in (*self._files(_MARGINS), *self._files(_LEAVES)):
             if number > last.rounds:
                 with as_checkpoint_error(f"cannot remove {path}"):
                     path.unlink(missing_ok=True)
         self._last = last
 
-    def _margins_to_resume(self, line: _Line) -> npt.NDArray[np.int64] | None:
+    def _arrays_to_resume(self, lines: Sequence[_Line]) -> tuple[npt.NDArray[np.int64] | None, list[_Leaves]]:
         try:
-            return self._margins(line)
+            return self._margins(lines[-1]), self._leaves(lines)
         except _DamagedError as error:  # the others have nothing later, and here is nothing as old
             text = (
                 f"{error}, and the participants have no later boosting round in common; put a copy of it back, or "
@@ -259,9 +268,15 @@ class Checkpoints:
 
     def _margins(self, line: _Line) -> npt.NDArray[np.int64] | None:
         """Return the margins after a round, checked; None where there are none."""
-        if line.margins is None:
-            return None
-        path, (shape, expected) = self._margins_path(line.rounds), line.margins
+        return None if line.margins is None else self._array(_MARGINS, line.rounds, line.margins).astype(np.int64)
+
+    def _leaves(self, lines: Sequence[_Line]) -> list[_Leaves]:
+        """Return the leaves in which rows are, tree by tree, checked; none where none are kept."""
+        kept = [self._array(_LEAVES, line.rounds, line.leaves) for line in lines if line.leaves is not None]
+        return [own.astype(np.uint16) for of_round in kept for own in of_round]
+
+    def _array(self, name: str, rounds: int, kept: _Kept) -> npt.NDArray[Any]:
+        path, (shape, expected) = self._path_of(name, rounds), kept
         try:
             content = path.read_bytes()
         except FileNotFoundError:
@@ -271,15 +286,15 @@ class Checkpoints:
         if hashlib.sha256(content).hexdigest() != expected:
             raise _DamagedError(f"the checkpoint {path} is damaged", "damaged", path.name)
         try:
-            return np.frombuffer(content, "<i8").astype(np.int64).reshape(shape)
+            return np.frombuffer(content, _TYPES[name]).reshape(shape)
         except ValueError:
             raise _DamagedError(f"the checkpoint {path} is damaged", "damaged", path.name) from None
 
-    def _margins_path(self, rounds: int) -> Path:
-        return self.folder / f"{_MARGINS}{rounds:06}{_SUFFIX}"
+    def _path_of(self, name: str, rounds: int) -> Path:
+        return self.folder / f"{name}{rounds:06}{_SUFFIX}"
 
-    def _margins_files(self) -> list[tuple[int, Path]]:
-        found = [(path.stem.removeprefix(_MARGINS), path) for path in self.folder.glob(f"{_MARGINS}*{_SUFFIX}")]
+    def _files(self, name: str) -> list[tuple[int, Path]]:
+        found = [(path.stem.removeprefix(name), path) for path in self.folder.glob(f"{name}*{_SUFFIX}")]
         return [(int(number), path) for number, path in found if number.isdecimal()]
 
     def _older_files(self) -> list[Path]:
@@ -320,7 +335,15 @@ def _first_line(fingerprint: dict[str, Any]) -> _Line:
     return _Line(line[:HEX], len(MAGIC) + len(line))
 
 
-def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
+def _arrays(evaluation: EvaluationState, earlier: int) -> dict[str, npt.NDArray[Any]]:
+    """Return what goes to files of its own, of the leaves those of trees after the first `earlier`."""
+    arrays = {_MARGINS: evaluation.margins}
+    if evaluation.leaves:
+        arrays[_LEAVES] = np.stack(evaluation.leaves[earlier:])
+    return {name: array.astype(_TYPES[name]) for name, array in arrays.items()}
+
+
+def _encode(state: State, earlier: int, arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """Return the body of a round's line; the first `earlier` trees are in lines before it."""
     evaluation = state.evaluation
     content: dict[str, Any] = {
@@ -331,11 +354,14 @@ def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
     }
     if state.mark:
         content["mark"] = state.mark
-    if evaluation is not None and margins is not None:
-        content["margins"] = [list(evaluation.margins.shape), hashlib.sha256(margins).hexdigest()]
+    for name, array in arrays.items():
+        content[name.rstrip("-")] = [list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
+    if evaluation is not None:
         content["metrics"] = {on: {n: v[-1] for n, v in m.items()} for on, m in evaluation.metrics.items()}
         content["best"] = [evaluation.best_iteration, evaluation.best_value]
         content["scale"] = list(evaluation.scale)
+        if evaluation.leaves:
+            content["tree_scales"] = list(evaluation.tree_scales)
     return json.dumps(content).encode()
 
 
@@ -388,23 +414,28 @@ def _decode(plain: dict[str, Any], before: _Line, digest: bytes, length: int) ->
     trees = tuple(tree_from_json(tree) for tree in plain["trees"])
     if plain["rounds"] != before.rounds + 1:
         raise ValueError("the line of another round")
-    margins = evaluation = None
-    if "margins" in plain:
-        shape, expected = plain["margins"]
-        margins = [int(n) for n in shape], str(expected)
+    evaluation, kept = None, {name: _kept(*plain[name]) for name in ("margins", "leaves") if name in plain}
+    if "margins" in kept:
         metrics = {on: {name: [float(v)] for name, v in m.items()} for on, m in plain["metrics"].items()}
         best, value = plain["best"]
-        evaluation = EvaluationState(np.empty(0, np.int64), metrics, best, value, _scale(*plain["scale"]))
+        scales = tuple(float(scale) for scale in plain.get("tree_scales", ()))
+        evaluation = EvaluationState(np.empty(0, np.int64), metrics, best, value, _scale(*plain["scale"]), scales)
     mark, common = str(plain.get("mark", "")), int(plain.get("common", 0))
     added = State(before.rounds + 1, bool(plain["finished"]), trees, evaluation, mark, common)
-    return _Line(digest, length, added.rounds, before.trees + len(trees), added, margins)
+    return _Line(digest, length, added.rounds, before.trees + len(trees), added, **kept)
+
+
+def _kept(shape: Sequence[int], expected: str) -> _Kept:
+    return [int(n) for n in shape], str(expected)
 
 
 def _scale(f_g: int, f_h: int, lam: int, gam: int, mcw: int) -> tuple[int, int, int, int, int]:
     return f_g, f_h, lam, gam, mcw
 
 
-def _joined(added: Sequence[State], margins: npt.NDArray[np.int64] | None) -> EvaluationState | None:
+def _joined(
+    added: Sequence[State], margins: npt.NDArray[np.int64] | None, leaves: Sequence[_Leaves] = ()
+) -> EvaluationState | None:
     """Return what the active participant remembers after some rounds, from what each has added."""
     last = added[-1].evaluation
     if last is None or margins is None:
@@ -414,49 +445,4 @@ def _joined(added: Sequence[State], margins: npt.NDArray[np.int64] | None) -> Ev
         for on, values in (one.evaluation or last).metrics.items():
             for name, value in values.items():
                 metrics.setdefault(on, {}).setdefault(name, []).extend(value)
-    return replace(last, margins=margins, metrics=metrics)
-
-
-COMMON = "common-round.json"
-
-
-@dataclass(frozen=True, slots=True)
-class CommonRound:
-    """The rounds that all participants had, and P_1's commitment to the labels they are made with, empty if unknown."""
-
-    rounds: int = 0
-    labels: str = ""
-
-
-def read_common(folder: Path, fingerprint: dict[str, Any]) -> CommonRound:
-    """Return what a folder of checkpoints keeps; that of another training, by this role's own account, does not count.
-
-    If rounds of that one are there, `Checkpoints` refuses them.
-    """
-    path = folder / COMMON
-    try:
-        content = json.loads(path.read_bytes())
-        kept = CommonRound(content["rounds"], content["labels"])
-        if content != _content(content["belongs_to"], kept) or type(kept.rounds) is not int:
-            raise ValueError("another digest")
-    except FileNotFoundError:
-        return CommonRound()
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}", "file", path.name) from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        text = (
-            f"{path} is damaged, so that nobody knows which boosting round all participants had; put a copy of it "
-            "back, or begin again with --restart at every participant"
-        )
-        raise CheckpointError(text, "damaged", path.name) from None
-    return kept if content["belongs_to"] == fingerprint else CommonRound()
-
-
-def write_common(folder: Path, fingerprint: dict[str, Any], kept: CommonRound) -> None:
-    """Write it down, whole or not at all, to the disk; raises OSError."""
-    write_file(folder / COMMON, json.dumps(_content(fingerprint, kept)) + "\n")
-
-
-def _content(fingerprint: dict[str, Any], kept: CommonRound) -> dict[str, Any]:
-    content = {"belongs_to": fingerprint, "rounds": kept.rounds, "labels": kept.labels}
-    return {**content, "sha256": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
+    return replace(last, margins=margins, metrics=metrics, leaves=tuple(leaves))

@@ -93,7 +93,7 @@ def bytes_besides(params: TrainParams, sizes: TableSizes) -> dict[int, int]:
     every = {}
     for role in range(sizes.participants + 1):
         working = mode_of(params).working(role, params, sizes)
-        own = _bins(role, params, sizes) + (masks if role == COORDINATOR else 0)
+        own = _bins(role, params, sizes) + leaf_bytes(role, params, sizes) + (masks if role == COORDINATOR else 0)
         every[role] = max(_vectors(role, params, sizes), working.gradients) + working.carried + own + _WORKING
     return every
 
@@ -103,7 +103,13 @@ def disk_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
     if role == COORDINATOR and not sizes.coordinator_owns:
         return 0
     nodes = params.n_estimators * params.trees_per_round << (params.max_depth + 1)
-    return margin_bytes(role, params, sizes) + 2 * _NODE * nodes
+    return margin_bytes(role, params, sizes) + leaf_bytes(role, params, sizes) + 2 * _NODE * nodes
+
+
+def leaf_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
+    """Return how much the leaves that P_1 keeps of every row and tree take where trees are left out of rounds."""
+    keeps = role == ACTIVE and params.drops_trees
+    return 2 * sizes.all_rows * params.n_estimators * params.trees_per_round if keeps else 0
 
 
 def margin_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:

@@ -17,7 +17,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData, TrainResult, part_so_far, trained
 from mpfedxgb.boosting.sampling import coins_of
-from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
+from mpfedxgb.errors import CheckpointError, RefusedError
 from mpfedxgb.modes.facts import check_coordinator, check_runs_a_protocol
 from mpfedxgb.modes.mode import Setup
 from mpfedxgb.party.entries import Entry
@@ -66,9 +66,8 @@ def secure_train(
     check_runs_a_protocol(params.facts, "a protocol")
     params.check_rules()
     check_coordinator(params.facts, party.roster.coordinating_owner)
-    if continues and params.facts.not_continued:
-        text = f"security={params.security!r} goes on from no model: {params.facts.not_continued}"
-        raise SettingsError(text, "mode", "security", params.security)
+    if continues:
+        params.check_continued()
     setup = set_up(party, params, data, held)  # 2, 4
     state = state_of_model(party, setup) if continues else _first_state(party, setup, progress)
     trees, mark, done = list(state.trees), state.mark, state.rounds  # 3
@@ -106,7 +105,7 @@ def _first_state(party: Party, setup: Setup, progress: Progress | None) -> State
     if setup.params.facts.shares_leaf_weights and state.rounds:
         _check_mark(party, state.mark)
     if state.rounds:
-        setup.mode.resumed(party, setup, state.evaluation)
+        setup.mode.resumed(party, setup, state)
     return state
 
 

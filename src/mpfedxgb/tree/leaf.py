@@ -49,8 +49,19 @@ def leaf_weight(G: int, H: int, f_g: int, f_h: int, penalties: Penalties, learni
         return 0
     T, unit = _threshold(G, f_g, penalties.reg_alpha)
     above, below = _clipped(*_times_power(T * b, a * unit, -f_g), penalties.max_delta_step)
+    return times_rate(-above, below, learning_rate)
+
+
+def times_rate(above: int, below: int, learning_rate: float, exponent: int = 0) -> int:
+    """Return rint(learning_rate * w * 2^32) for a weight w = above / below * 2^exponent."""
     rate, unit = learning_rate.as_integer_ratio()
-    return _rint(*_times_power(-above * rate, below * unit, WEIGHT_BITS))
+    return _rint(*_times_power(above * rate, below * unit, WEIGHT_BITS + exponent))
+
+
+def scaled_weight(weight: int, scale: float) -> int:
+    """Return the integer nearest to a leaf weight times the scale of its tree."""
+    above, below = scale.as_integer_ratio()
+    return _rint(weight * above, below)
 
 
 def split_gain(left: Sums, right: Sums, f_g: int, f_h: int, penalties: Penalties) -> float:

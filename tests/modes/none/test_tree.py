@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from mpfedxgb import reference
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.modes.none import tree as plain
-from mpfedxgb.modes.none.tree import NO_SPLIT, PlainRules, PlainTable, _choose, grow_plain
+from mpfedxgb.modes.none.bounds import PlainRules
+from mpfedxgb.modes.none.tree import NO_SPLIT, PlainTable, _choose, grow_plain
 from mpfedxgb.ring import kernels
+from mpfedxgb.ring.plain_kernels import FEATURE
 from mpfedxgb.tree.nodes import GrownLeaf, GrownSplit
 from support.property_tests import examples
 
@@ -43,15 +46,15 @@ def columns_of(seed: int, participants: int) -> list[Candidates]:
     return out
 
 
-def as_reference(tree: Any, inside: list[Any], g: Any, h: Any, first: list[int], number: int = 0) -> reference.RefNode:
-    """Return a grown tree as the oracle writes it: candidates counted over all participants, coins undone."""
+def as_reference(tree: Any, leaves: list[Any], g: Any, h: Any, first: list[int], number: int = 0) -> reference.RefNode:
+    """Return a grown tree as the oracle writes it, without bounds: candidates of all participants, coins undone."""
     node = tree.nodes[number]
     if isinstance(node, GrownLeaf):
-        rows = np.sort(inside[node.place])
+        rows = np.sort(leaves[node.place].rows)
         return reference.RefLeaf(tuple(rows.tolist()), int(g[rows].sum()), int(h[rows].sum()))
     assert isinstance(node, GrownSplit)
     left, right = (node.right, node.left) if node.flipped else (node.left, node.right)
-    sides = [as_reference(tree, inside, g, h, first, side) for side in (left, right)]
+    sides = [as_reference(tree, leaves, g, h, first, side) for side in (left, right)]
     return reference.RefSplit(first[node.owner - 1] + node.candidate, *sides)
 
 
@@ -69,36 +72,66 @@ def as_reference(tree: Any, inside: list[Any], g: Any, h: Any, first: list[int],
     alpha=st.sampled_from([0, 0, 1, 3, 2**19, 2**56]),
     delta=st.sampled_from([None, None, 0, 1, 2**10, 2**17, 2**40]),
     places=st.sampled_from([0, 16]),
+    coarse=st.sampled_from([None, None, 0, 3]),
     sampled=st.booleans(),
     at_once=st.sampled_from([1, 200, plain._AT_ONCE]),
 )
 def test_trees_are_the_oracles(
-    seed: int, participants: int, size: int, sampled: bool, mcw: int, at_once: int, **rules: Any
+    seed: int, participants: int, size: int, sampled: bool, mcw: int, coarse: int | None, at_once: int, **rules: Any
 ) -> None:
     """Random columns, integers, constants and samples: the same splits, and the same rows in the same leaves.
 
-    However many nodes have their sums kept at a time.
+    However many nodes have their sums kept at a time; with a number for `coarse` columns have directions.
     """
     rng = np.random.default_rng(seed)
     candidates = columns_of(seed, participants)
     g, h = rng.integers(-size, size + 1, ROWS), rng.integers(0, min(size, 2**24) + 1, ROWS)
     h[0] = 1
     mcw = max(mcw, rules["lam"] == 0)
-    made = PlainRules(mcw=mcw, **rules)
     table = PlainTable.of(candidates, [()] * participants)
+    directions = None
+    if coarse is not None:
+        rules["delta"] = 2**80 if rules["delta"] is None else rules["delta"] << coarse
+        directions = rng.integers(-1, 2, table.items[-1, FEATURE] + 1 if len(table.items) else 0)[
+            table.items[:, FEATURE]
+        ]
+    made = PlainRules(mcw=mcw, coarse=coarse or 0, directions=directions, **rules)
     allowed = (rng.random(len(table.items)) < 0.6).astype(np.uint8) if sampled else None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "_AT_ONCE", at_once)
-        tree, inside = grow_plain(table, np.stack([g, h]), made, allowed, lambda owner, node: bool((owner + node) % 2))
+        tree, leaves = grow_plain(table, np.stack([g, h]), made, allowed, lambda owner, node: bool((owner + node) % 2))
 
     first = slice(0, len(candidates[0])) if made.first_layer_mask else None
     oracle = reference.Rules(made.max_depth, made.lam, made.gam, mcw, made.no_split_first, first)
-    oracle = replace(oracle, alpha=made.alpha, delta=made.delta, places=made.places)
+    oracle = replace(oracle, alpha=made.alpha, delta=made.delta, places=made.places, coarse=made.coarse)
+    if directions is not None:
+        oracle = replace(oracle, directions=tuple(directions.tolist()))
     bits = np.concatenate([own.tile() for own in candidates])
     expected = reference.grow(bits, g, h, oracle, allowed)
     starts = np.cumsum([0, *(len(own) for own in candidates)]).tolist()
-    assert as_reference(tree, inside, g, h, starts) == expected
+    assert as_reference(tree, leaves, g, h, starts) == without_bounds(expected)
+    for leaf, same in zip(leaves_of(tree), reference.leaves(expected), strict=True):
+        weight = reference.weight(same.G, same.H, oracle, same.bounds)
+        held = leaves[leaf.place].held
+        assert (held is not None) == (directions is not None and reference.is_held(same, oracle))
+        assert held is None or Fraction(held, 1 << made.places) == weight
+
+
+def without_bounds(node: reference.RefNode) -> reference.RefNode:
+    """Return a tree of the oracle without its leaves' bounds."""
+    if isinstance(node, reference.RefLeaf):
+        return replace(node, bounds=reference.Bounds())
+    return replace(node, left=without_bounds(node.left), right=without_bounds(node.right))
+
+
+def leaves_of(tree: Any, number: int = 0) -> list[GrownLeaf]:
+    """Return a grown tree's leaves from left to right, coins undone."""
+    node = tree.nodes[number]
+    if isinstance(node, GrownLeaf):
+        return [node]
+    left, right = (node.right, node.left) if node.flipped else (node.left, node.right)
+    return [*leaves_of(tree, left), *leaves_of(tree, right)]
 
 
 def rules_of(**changes: Any) -> PlainRules:
@@ -161,8 +194,8 @@ def test_a_tie_with_no_split(no_split_first: bool, best: int) -> None:
 def test_nobody_has_a_candidate() -> None:
     """A tree without columns to split by is one leaf of all rows."""
     flat = [Candidates(bin_table(Table.read(np.ones((ROWS, 1)), f"P{m}"), 4)) for m in (1, 2)]
-    tree, inside = grow_plain(
+    tree, leaves = grow_plain(
         PlainTable.of(flat, [(), ()]), np.ones((2, ROWS), np.int64), rules_of(), None, lambda owner, node: False
     )
     assert tree.nodes == [GrownLeaf(0)]
-    assert inside[0].tolist() == list(range(ROWS))
+    assert leaves[0].rows.tolist() == list(range(ROWS))

@@ -21,8 +21,10 @@ from mpfedxgb.boosting.parts import TrainData, TrainResult, part_so_far, trained
 from mpfedxgb.boosting.sampling import coins_of, column_sample, node_sample
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.binning import Candidates, bin_table
+from mpfedxgb.data.directions import directions_of
 from mpfedxgb.data.table import Table
-from mpfedxgb.modes.none.tree import PlainRules, PlainTable, grow_plain
+from mpfedxgb.modes.none.bounds import PlainRules
+from mpfedxgb.modes.none.tree import PlainLeaf, PlainTable, grow_plain
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import LocalRun
 from mpfedxgb.party.meter import Meter
@@ -55,6 +57,8 @@ def plain_train(
     Their coins and samples are those of a training with security="strict" and the same `insecure_seed`, if one is set.
     """
     params.check_rules()
+    if data[0].start is not None:
+        params.check_continued()
     kernels.warm_up()
     keys = keys_of_choices(roster, replace(settings, parameters=params.as_protected().to_json()))
     people = [_Participant(name, own) for name, own in zip(roster.owner_names, keys, strict=True)]
@@ -85,6 +89,10 @@ class _Forest:
         self.params, self.people, self.data = params, people, data
         self.candidates = [Candidates(bin_table(own.table, params.max_bin, params.binning)) for own in data]
         self.table = PlainTable.of(self.candidates, [own.evaluation for own in data])
+        self.directions = None
+        if params.constrained:
+            known = [directions_of(c, own.directions) for c, own in zip(self.candidates, data, strict=True)]
+            self.directions = np.concatenate(known)
         self.kept: list[list[Tree]] = [[] for _ in data]
         sizes = TableSizes(self.table.rows, self.table.eval_rows, tuple(len(own) for own in self.candidates))
         labels = data[0].labels
@@ -105,15 +113,16 @@ class _Forest:
         """Grow the trees of a round and keep everybody's part of them."""
         gh = self.active.integers(t)
         rules, allowed = self._rules(), self._sample(partial(column_sample, t=t))
-        trees, rows = [], list[npt.NDArray[np.int64]]()
+        trees, grown = [], list[PlainLeaf]()
         for k in range(self.params.trees_per_round):
             of_tree = None if allowed is None else allowed[k]
-            tree, inside = grow_plain(
-                self.table, gh[k], rules, of_tree, self._coin(t, k), len(rows), self._node_sample(t, k)
+            tree, closed = grow_plain(
+                self.table, gh[k], rules, of_tree, self._coin(t, k), len(grown), self._node_sample(t, k)
             )
             trees.append(tree)
-            rows += inside
-        leaves, gains = self.active.update(trees, rows)
+            grown += closed
+        held = [leaf.held for leaf in grown] if self.params.constrained else None
+        leaves, gains = self.active.update(trees, [leaf.rows for leaf in grown], held)
         for m, own in enumerate(self.candidates, ACTIVE):
             known = (leaves, gains) if m == ACTIVE else (None, None)
             self.kept[m - 1] += keep_trees(m, trees, own, *known)
@@ -130,6 +139,8 @@ class _Forest:
             alpha=scale.alpha,
             delta=scale.delta,
             places=self.active.plan.places,
+            coarse=self.active.plan.coarse,
+            directions=self.directions,
         )
 
     def _sample(self, draw: Callable[..., npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8] | None:
@@ -188,10 +199,10 @@ def _told_to_active(result: npt.NDArray[np.int64], roster: Roster) -> LocalRun[n
 
 
 def _sum_leaves(models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None) -> npt.NDArray[np.int64]:
-    params = models[0].params
+    params, trees = models[0].params, models[0].scaled_trees
     sums = np.zeros((params.outputs, tables[0].rows), np.int64)
     for number, node, rows in _leaves(models, tables, rounds):
-        leaf = models[0].trees[number][node]
+        leaf = trees[number][node]
         assert isinstance(leaf, Leaf)
         assert leaf.weight is not None
         sums[params.output_of(number), rows] += leaf.weight

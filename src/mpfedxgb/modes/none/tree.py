@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mpfedxgb.data.binning import Candidates
 from mpfedxgb.data.table import Table
+from mpfedxgb.modes.none.bounds import Bounds, PlainRules, Sums, held_at, keeps_to, numerator, of_sides
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import I64, U8
 from mpfedxgb.ring.plain_kernels import (
@@ -23,8 +24,10 @@ from mpfedxgb.ring.plain_kernels import (
     FEATURE,
     NOT_ALLOWED,
     Codes,
+    hold_candidates,
     part_rows,
     score_candidates,
+    score_held,
     score_side,
     sum_bins,
 )
@@ -44,29 +47,6 @@ Coin = Callable[[int, int], bool]
 
 NodeSample = Callable[[Sequence[int], int], U8]
 """(nodes of a level, their depth) -> which candidates take part in each, (nodes, candidates)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlainRules:
-    """How a tree grows: the integer constants of the round, and where "no split" stands among ties.
-
-    `delta` bounds weights, in units of 2^-places of G~ / H~; None: nothing does.
-    """
-
-    max_depth: int
-    lam: int
-    gam: int
-    mcw: int
-    no_split_first: bool
-    first_layer_mask: bool
-    alpha: int = 0
-    delta: int | None = None
-    places: int = 0
-
-    @property
-    def largest_weight(self) -> float:
-        """The bound on weights, in units of G~ / H~."""
-        return math.inf if self.delta is None else math.ldexp(self.delta, -self.places)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,13 +102,22 @@ class PlainTable:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PlainLeaf:
+    """A leaf: the rows inside, and which bound its weight is held at in a constrained training, if any."""
+
+    rows: I64
+    held: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Node:
-    """An open node: its number, where its training rows are in the common order, and its evaluation rows."""
+    """An open node: its number, where its training rows are in the common order, its evaluation rows, its bounds."""
 
     number: int
     start: int
     stop: int
     evaluated: I64
+    bounds: Bounds | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +129,11 @@ class _Rows:
     pairs: I64
     wanted: U8
 
+    def sums(self, start: int, stop: int) -> Sums:
+        """Return G and H of the rows at some places of the order."""
+        G, H = self.pairs[start:stop].sum(axis=0).tolist()
+        return G, H
+
 
 def grow_plain(
     table: PlainTable,
@@ -149,19 +143,19 @@ def grow_plain(
     coin: Coin,
     places: int = 0,
     sample: NodeSample | None = None,
-) -> tuple[GrownTree, list[I64]]:
-    """Return one tree, with the owners and candidates of all splits, and per leaf, by place, the rows inside.
+) -> tuple[GrownTree, list[PlainLeaf]]:
+    """Return one tree, with the owners and candidates of all splits, and its leaves by place.
 
-    gh (2, rows) are the round's integers; allowed (candidates,) is the sample of columns, of which nodes
-    may have a `sample` of their own. Places are counted from
-    `places` on, as those of a round with several trees. Evaluation rows are counted behind the training rows.
+    gh (2, rows) are the round's integers; allowed (candidates,) is the sample of columns, of which nodes may have a
+    `sample` of their own. Places are counted from `places` on, as those of a round with several trees. Evaluation rows
+    are counted behind the training rows.
     """
-    tree, inside = GrownTree(), list[I64]()
+    tree, leaves = GrownTree(), list[PlainLeaf]()
     every = np.ones(len(table.items), np.uint8) if allowed is None else np.ascontiguousarray(allowed)
     wanted = np.zeros(len(table.counts), np.uint8)
     wanted[table.items[every != 0, FEATURE]] = 1
     rows = _Rows(table, np.arange(table.rows), np.ascontiguousarray(gh.T), wanted)
-    level = [_Node(0, 0, table.rows, np.arange(table.rows, table.rows + table.eval_rows))]
+    level = [_Node(0, 0, table.rows, np.arange(table.rows, table.rows + table.eval_rows), rules.root)]
     kept: I64 | None = None
     for depth in range(rules.max_depth if len(table.items) else 0):
         permitted = every
@@ -171,24 +165,29 @@ def grow_plain(
         best, kept = _best(rows, level, rules, permitted, kept, by_node)
         for node, candidate in zip(level, best, strict=True):
             if candidate == NO_SPLIT:
-                _close(tree, node, rows.order, inside, places)
+                leaves.append(_close(tree, node, rows, rules, places + len(leaves)))
         splitting = [i for i, candidate in enumerate(best) if candidate != NO_SPLIT]
         if not splitting:
-            return tree, inside
-        level = _children(rows, [(level[i], best[i]) for i in splitting], tree, coin)
+            return tree, leaves
+        level = _children(rows, [(level[i], best[i]) for i in splitting], tree, coin, rules)
         kept = None if kept is None else kept[splitting]
     for node in level:
-        _close(tree, node, rows.order, inside, places)
-    return tree, inside
+        leaves.append(_close(tree, node, rows, rules, places + len(leaves)))
+    return tree, leaves
 
 
-def _close(tree: GrownTree, node: _Node, order: I64, inside: list[I64], places: int) -> None:
+def _close(tree: GrownTree, node: _Node, rows: _Rows, rules: PlainRules, place: int) -> PlainLeaf:
     """Turn a node into a leaf. Its rows stay where they are: later levels move those of their own nodes only."""
-    tree.close(node.number, places + len(inside))
-    inside.append(np.concatenate([order[node.start : node.stop], node.evaluated]))
+    tree.close(node.number, place)
+    inside = np.concatenate([rows.order[node.start : node.stop], node.evaluated])
+    if rules.directions is None or node.bounds is None:
+        return PlainLeaf(inside)
+    return PlainLeaf(inside, held_at(*rows.sums(node.start, node.stop), rules, node.bounds))
 
 
-def _children(rows: _Rows, splitting: Sequence[tuple[_Node, int]], tree: GrownTree, coin: Coin) -> list[_Node]:
+def _children(
+    rows: _Rows, splitting: Sequence[tuple[_Node, int]], tree: GrownTree, coin: Coin, rules: PlainRules
+) -> list[_Node]:
     """Return the nodes of the next level, numbered as XGBoost does, after the rows have gone to their sides."""
     table = rows.table
     splits = np.array([(node.start, node.stop, candidate) for node, candidate in splitting], np.int64)
@@ -202,7 +201,11 @@ def _children(rows: _Rows, splitting: Sequence[tuple[_Node, int]], tree: GrownTr
             evaluated = (node.evaluated[left], node.evaluated[~left])
         owner = int(table.owners[candidate])
         flipped = coin(owner, node.number)
-        sides = [(node.start, middle, evaluated[0]), (middle, node.stop, evaluated[1])]
+        bounds = node.bounds, node.bounds
+        if rules.directions is not None and node.bounds is not None:
+            sums = rows.sums(node.start, middle), rows.sums(middle, node.stop)
+            bounds = of_sides(int(rules.directions[candidate]), *sums, rules, node.bounds)
+        sides = [(node.start, middle, evaluated[0], bounds[0]), (middle, node.stop, evaluated[1], bounds[1])]
         numbers = tree.split(node.number, owner, int(table.local[candidate]), flipped)
         level += [_Node(n, *side) for n, side in zip(numbers, sides[::-1] if flipped else sides, strict=True)]
     return level
@@ -230,10 +233,13 @@ def _best(
         above = None if parents is None else parents[first // 2 : (first + step) // 2]
         sums = _sums(rows, nodes, np.empty((len(nodes), bins, 2), np.int64), above)
         left, scores = np.empty((len(nodes), len(items), 2), np.int64), np.empty((len(nodes), len(items)))
-        numbers = float(rules.lam), rules.mcw, rules.alpha, rules.largest_weight
+        numbers = float(rules.lam), rules.mcw, rules.alpha, _largest(rules)
         score_candidates(sums, items, counts, allowed, *numbers, left, scores)
         if by_node is not None:
             scores[by_node[first : first + step] == 0] = NOT_ALLOWED
+        if rules.directions is not None:
+            best += _choose_held(rules, nodes, np.ascontiguousarray(sums[:, 0]), left, scores)
+            continue
         for (G, H), own, own_scores in zip(sums[:, 0].tolist(), left, scores, strict=True):
             best.append(_choose(rules, G, H, own, own_scores))
     return best, sums if len(level) <= step else None
@@ -253,22 +259,58 @@ def _sums(rows: _Rows, nodes: Sequence[_Node], sums: I64, parents: I64 | None) -
     return sums
 
 
+def _largest(rules: PlainRules) -> float:
+    """Return the bound on all weights, in units of G~ / H~."""
+    return math.inf if rules.delta is None else math.ldexp(rules.delta, -rules.places)
+
+
 def _choose(rules: PlainRules, G: int, H: int, left: I64, scores: F64) -> int:
     """Return the best candidate of a node from their left sums (candidates, 2) and scores; ties go to the first."""
-    no_split = score_side(G, float(H) + float(rules.lam), rules.alpha, rules.largest_weight) + float(rules.gam)
-    least = max(float(scores.max()), no_split) * (1 - NEAR)
+    no_split = score_side(G, float(H) + float(rules.lam), rules.alpha, _largest(rules)) + float(rules.gam)
+    best = max(float(scores.max()), no_split)
+    return _choose_near(rules, (G, H), rules.root, left, scores, no_split, best * (1 - NEAR))
+
+
+def _choose_held(rules: PlainRules, nodes: Sequence[_Node], totals: I64, left: I64, scores: F64) -> list[int]:
+    """Return the best candidate of every node of a constrained tree; scores (nodes, candidates) are written anew.
+
+    Terms of both signs add up to a score there, so what it may be off by is a share of their sizes.
+    """
+    assert rules.directions is not None
+    lam, best = float(rules.lam), list[int]()
+    bounds = np.ldexp(np.array([node.bounds for node in nodes], np.float64), -rules.places)
+    sizes = np.empty_like(scores)
+    hold_candidates(left, totals, rules.directions, lam, rules.alpha, bounds, scores, sizes)
+    for i, (node, (G, H)) in enumerate(zip(nodes, totals.tolist(), strict=True)):
+        for c in np.flatnonzero(sizes[i] < 0).tolist():
+            GL, HL = left[i, c].tolist()
+            if not keeps_to(int(rules.directions[c]), (GL, HL), (G - GL, H - HL), rules):
+                scores[i, c] = -math.inf
+        no_split, size = score_held(G, float(H) + lam, rules.alpha, *bounds[i].tolist())
+        largest = max(float(np.abs(sizes[i]).max(initial=0.0)), size)
+        least = max(float(scores[i].max()), no_split + float(rules.gam)) - largest * NEAR
+        best.append(_choose_near(rules, (G, H), node.bounds, left[i], scores[i], no_split + float(rules.gam), least))
+    return best
+
+
+def _choose_near(
+    rules: PlainRules, sums: Sums, bounds: Bounds | None, left: I64, scores: F64, no_split: float, least: float
+) -> int:
+    """Return the best of the candidates, and "no split", whose scores are `least` or more; exactly, if several are."""
     near = np.flatnonzero(scores >= least).tolist()
     if not near:
         return NO_SPLIT
     if len(near) == 1 and no_split < least:
         return int(near[0])
-    return _choose_exactly(rules, G, H, [(c, *left[c].tolist()) for c in near])
+    return _choose_exactly(rules, *sums, bounds, [(c, *left[c].tolist()) for c in near])
 
 
-def _choose_exactly(rules: PlainRules, G: int, H: int, near: Sequence[tuple[int, int, int]]) -> int:
+def _choose_exactly(
+    rules: PlainRules, G: int, H: int, bounds: Bounds | None, near: Sequence[tuple[int, int, int]]
+) -> int:
     """Return the best of some candidates (number, G_L, H_L) and "no split", by Python's integers."""
     base = H + rules.lam
-    best, A, B = NO_SPLIT, bounded_numerator(rules, G, base) + (rules.gam * base << 2 * rules.places), base
+    best, A, B = NO_SPLIT, numerator(G, H, rules, bounds) + (rules.gam * base << 2 * rules.places), base
     is_first = not rules.no_split_first  # "no split" comes last, so the first candidate need not be better than it
     seen = set()
     for candidate, GL, HL in near:
@@ -276,18 +318,8 @@ def _choose_exactly(rules: PlainRules, G: int, H: int, near: Sequence[tuple[int,
             continue
         seen.add((GL, HL))
         left, right = HL + rules.lam, H - HL + rules.lam
-        a = bounded_numerator(rules, GL, left) * right + bounded_numerator(rules, G - GL, right) * left
+        a = numerator(GL, HL, rules, bounds) * right + numerator(G - GL, H - HL, rules, bounds) * left
         b = left * right
         if a * B > A * b or (is_first and a * B == A * b):
             best, A, B, is_first = candidate, a, b, False
     return best
-
-
-def bounded_numerator(rules: PlainRules, G: int, D: int) -> int:
-    """Return 2^(2 places) times a side's score times D = H + lambda: T^2, less (T - delta D)^2 if that is clipped off.
-
-    T = max(|G| - alpha, 0); for T > delta D, delta D (2 T - delta D) is what the clipped weight gives.
-    """
-    T = max(abs(G) - rules.alpha, 0) << rules.places
-    beyond = 0 if rules.delta is None else max(T - rules.delta * D, 0)
-    return T * T - beyond * beyond

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.callbacks import EvaluationState
+from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.model import keep_trees
 from mpfedxgb.boosting.params import TrainParams
@@ -247,8 +247,9 @@ def kept(party: Party, setup: Setup) -> EvaluationState | None:
     return EvaluationState(shares) if evaluation is None else replace(evaluation, margins=shares)
 
 
-def resumed(party: Party, setup: Setup, evaluation: EvaluationState | None) -> None:
+def resumed(party: Party, setup: Setup, state: State) -> None:
     """Go on from shares of margins, which are none of the active participant's business."""
+    evaluation = state.evaluation
     _of(setup).resume_from_shares(party, None if evaluation is None else evaluation.margins)
     if setup.active is not None and evaluation is not None:
         setup.active.resume(replace(evaluation, margins=setup.active.margins))
