@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 import xgboost
 
-from mpfedxgb.boosting.active import read_groups, weights_of_groups
+from mpfedxgb.boosting.labels import read_groups, weights_of_groups
 from mpfedxgb.boosting.metrics import DEFAULTS, check_metrics, metric_of
 from mpfedxgb.boosting.objective import Floats, Objective, Origin
 from mpfedxgb.boosting.objectives import OBJECTIVES, RANKINGS, objective_of

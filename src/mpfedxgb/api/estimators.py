@@ -14,7 +14,7 @@ from mpfedxgb.api.base import FederatedModel, FitInput, Start
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_parameters
 from mpfedxgb.api.tables import read_classes, read_labels
-from mpfedxgb.boosting.active import check_labels_present, class_name, encode_classes, read_numbers
+from mpfedxgb.boosting.labels import check_labels_present, class_name, encode_classes, read_numbers
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Objective, Origin, Prediction
 from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, OTHER_NAMES, for_classes, objective_error

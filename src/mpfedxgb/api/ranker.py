@@ -14,7 +14,7 @@ from mpfedxgb.api.federated_table import FederatedTable, check_sorted
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import read_metrics, reject_unknown_kwargs
 from mpfedxgb.api.tables import row_order
-from mpfedxgb.boosting.active import read_groups, weights_of_groups
+from mpfedxgb.boosting.labels import read_groups, weights_of_groups
 from mpfedxgb.boosting.metrics import named_metrics
 from mpfedxgb.boosting.objective import Floats, Objective, Origin
 from mpfedxgb.boosting.objectives import OBJECTIVES, RANKINGS, objective_error

@@ -11,7 +11,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mpfedxgb.boosting.active import LARGEST_LABEL, Labels
+from mpfedxgb.boosting.active import Labels
+from mpfedxgb.boosting.labels import LARGEST_LABEL
 from mpfedxgb.boosting.metrics import OwnMetric, check_metrics
 from mpfedxgb.boosting.params import TrainParams, check_scale_pos_weight, unknown_parameter
 from mpfedxgb.config import Resources, link_of

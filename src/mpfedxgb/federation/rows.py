@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mpfedxgb.boosting.active import (
+from mpfedxgb.boosting.labels import (
     Class,
     check_labels_present,
     encode_classes,

@@ -12,8 +12,9 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
-from mpfedxgb.boosting.active import Labels, read_groups, weights_of_groups
+from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.join import Joined, join
+from mpfedxgb.boosting.labels import read_groups, weights_of_groups
 from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
