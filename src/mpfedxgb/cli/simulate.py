@@ -21,72 +21,18 @@ from mpfedxgb.api.models import load_models, load_parts, predict_margins, refuse
 from mpfedxgb.api.ranker import FedXGBRanker
 from mpfedxgb.api.tables import cut_as_trained
 from mpfedxgb.atomic import write_file
-from mpfedxgb.boosting.metrics import METRICS, named_metrics
+from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objective import Floats, Prediction
+from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, RANKINGS, for_classes
-from mpfedxgb.cli.labels import EvaluationSet, Rows, check_beside, fit, with_column
+from mpfedxgb.cli.labels import check_beside, choose_evaluation_rows, fit, score, with_column
+from mpfedxgb.cli.uplift import compare_alone
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.files import read_table, write_table
 from mpfedxgb.errors import DataError, SettingsError
-from mpfedxgb.modes.facts import facts_of
+from mpfedxgb.modes.facts import NONE_WARNING, facts_of
 from mpfedxgb.report.trees import model_text
-
-
-def choose_evaluation_rows(rows: Rows, holdout: float, evaluate: Rows | None, name: str) -> tuple[Rows, EvaluationSet]:
-    """Return the rows to train on and those to judge by: an evaluation table's, kept back ones, or the same again."""
-    X, y = rows
-    if not 0 <= holdout < 1:
-        raise SettingsError(
-            f"--holdout {holdout} is out of range; it is at least 0 and below 1", "range", "holdout", holdout
-        )
-    if evaluate is not None:
-        if holdout:
-            text = "--evaluate names the rows to judge by, so there are none to keep back; drop --holdout"
-            raise SettingsError(text, "place", "holdout")
-        same = _with_columns_of(X, evaluate[0], name)
-        return rows, EvaluationSet(same, evaluate[1], f"the {len(same)} rows of {name}", kept_back=True)
-    kept = np.zeros(len(y), np.bool_)
-    kept[np.random.default_rng(0).permutation(len(y))[: round(holdout * len(y))]] = True  # the same ones each time
-    if not kept.any():
-        return rows, EvaluationSet(X, y, f"the {len(y)} rows of the training itself", kept_back=False)
-    return (X[~kept], y[~kept]), EvaluationSet(
-        X[kept], y[kept], f"{kept.sum()} rows that were kept back", kept_back=True
-    )
-
-
-def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return the columns of an evaluation table in the order of the training table's; others are refused."""
-    lacks = [str(column) for column in X.columns if column not in evaluate.columns]
-    has = [str(column) for column in evaluate.columns if column not in X.columns]
-    if lacks or has:
-        parts = [f"lacks {', '.join(lacks)}"] if lacks else []
-        parts += [f"has {', '.join(has)} besides"] if has else []
-        text = f"--evaluate: {name} {' and '.join(parts)}; give it the columns of the training table"
-        raise DataError(text, "mismatch", "evaluate")
-    return evaluate[X.columns]
-
-
-def score(model: FedXGBClassifier | FedXGBRegressor, judged: EvaluationSet, asked: list[str]) -> dict[str, float]:
-    """Return by name the metrics that were asked for, that of the model's objective, and if there is one, one more."""
-    params, X, y = model.partial_models_[0].params, judged.X, judged.y
-    default, beside = params.loss.default_metric, None
-    if isinstance(model, FedXGBRegressor):
-        more = "mae" if default == "rmse" else "rmse" if Prediction.NUMBER in params.loss.predicts else default
-        labels, predicted = y.to_numpy(np.float64), np.atleast_2d(model.predict(X).T)
-        if params.loss.beside:
-            labels, beside = labels.T
-    else:
-        if not np.isin(y, model.classes_).all():
-            raise DataError(
-                f"some classes are only in {judged.where}; keep fewer rows back, or drop those rows", "unknown", "label"
-            )
-        labels, predicted = np.searchsorted(model.classes_, y).astype(np.float64), model.predict_proba(X).T
-        more = "auc" if len(predicted) == 2 else "merror"
-        predicted = predicted[1:] if len(predicted) == 2 else predicted
-    metrics = named_metrics(list(dict.fromkeys([*asked, default, more])), params.of_objectives)
-    return {name: metric(labels, predicted, np.ones(len(y)), beside) for name, metric in metrics.items()}
 
 
 def listed(names: str) -> list[str]:
@@ -273,6 +219,13 @@ def simulate(
         ),
     ] = "star",
     # end of generated
+    uplift: Annotated[
+        bool,
+        typer.Option(
+            "--uplift", help="Train no federation, but compare the first participant alone with all, in the clear."
+        ),
+    ] = False,
+    folds: Annotated[int, typer.Option(help="Folds of --uplift's cross-validation.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON.")] = False,
 ) -> None:
     r"""Train a federation in this process: cut a table by columns, one part per participant, and write their models.
@@ -293,6 +246,12 @@ def simulate(
     mpfedxgb simulate credit.csv --label defaulted --out models \
         --holdout 0.2 --security none
     mpfedxgb report models
+
+    What others' columns bring over the first participant's own, by cross-validation in the clear:
+
+    \b
+    mpfedxgb simulate credit.csv --label defaulted --out alone-or-together \
+        --participants "age,income;calls,visits" --uplift
     """
     dealt = parse_participants(participants)
     _check_out(out, dealt if isinstance(dealt, int) else len(dealt))
@@ -307,8 +266,8 @@ def simulate(
         raise SettingsError(text, "missing", "early_stopping_rounds")
     objective, why = choose_objective(rows[1], objective)
     metrics = listed(eval_metric)
-    if not facts_of(security).runs_a_protocol:
-        typer.echo(f"mpfedxgb: {facts_of(security).warning}", err=True)
+    if uplift or not facts_of(security).runs_a_protocol:
+        typer.echo(f"mpfedxgb: {NONE_WARNING}", err=True)
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
     kind = FedXGBRanker if objective in RANKINGS else kind
     check_beside(objective, {"qid": qid, "upper": upper})
@@ -359,6 +318,12 @@ def simulate(
         eval_metric=metrics or None,
         verbosity=0 if as_json else 1,
     )
+    if uplift:
+        if judged.kept_back:
+            text = "--uplift keeps rows back by itself, fold by fold; leave --holdout and --evaluate out"
+            raise SettingsError(text, "place", "uplift")
+        compare_alone(model, (X, y), folds, out, as_json)
+        return
     watches = judged.kept_back and bool(others or metrics or early_stopping_rounds is not None)
     fit(model, (X, y), judged if watches else None)
     scores = score(model, judged, metrics)
