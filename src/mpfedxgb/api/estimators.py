@@ -118,6 +118,12 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         labels, by the active participant alone.
     scale_pos_weight : float, default 1.0
         Multiplies the weights of rows of the second class, or with a label of 1. The active participant alone knows it.
+    importance_type : "weight", "gain", "cover", "total_gain" or "total_cover", default "gain"
+        What feature_importances_ tells of the columns of one table, as shares of 1. "weight" is the number of splits,
+        "gain" and "cover" are means over them.
+    feature_types : sequence of str or None
+        A kind for each column, "c" for categories, or what else XGBoost has. The table says what its columns are, and
+        these are held to it.
     eval_metric : str, callable or sequence of them or None
         Metrics of the evaluation rows, computed at the active participant; the last one decides.
     early_stopping_rounds : int or None
@@ -131,8 +137,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     security : "strict", "sealed", "paper" or "none", default "strict"
         "sealed" shows nobody anything of a training row; "paper" reveals more. With "strict" the active participant
         learns which of its training rows share a leaf. With "sealed" nobody learns anything about a training row
-        (docs/sealed.md): more message rounds, the same trees; for "binary:logistic" and "reg:squarederror", with
-        reg_lambda above 0, and scored with all trees at once. "paper" runs the paper's algorithms as printed
+        (docs/sealed.md): more message rounds, the same trees; for logistic losses, squared error, counts and amounts,
+        with reg_lambda above 0, and scored with all trees at once. "paper" runs the paper's algorithms as printed
         (docs/paper-vs-strict.md), to study them: for two classes or squared error, min_child_weight=0, reg_lambda above
         0, no weights, no column samples. "none" computes the model of "strict" in the clear, in this process and fast,
         and protects nothing: for experiments and grid searches.

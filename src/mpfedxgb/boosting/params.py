@@ -30,6 +30,7 @@ from mpfedxgb.schema.training import (
     OF_OTHERS,
     REFUSED,
     SHARED,
+    changes_nothing,
     suggestion,
     wrong_values,
 )
@@ -176,6 +177,12 @@ class TrainParams:
         return policy
 
     @property
+    def h_factor(self) -> float:
+        """What hessians are over what is computed in their place, where that is another number."""
+        form = self.loss.sealed
+        return form.h_factor if form is not None and self.facts.hides_rows else 1.0
+
+    @property
     def outputs(self) -> int:
         """Margins of a row: one, or one per class."""
         return self.loss.outputs(self.num_class)
@@ -216,8 +223,9 @@ class TrainParams:
     def from_dict(cls, values: dict[str, Any]) -> TrainParams:
         """Return parameters from plain values; refuse unknown names, and XGBoost's that cannot be expressed."""
         known = [f.name for f in fields(cls)]
-        raise_all(unknown_parameter(name, known) for name in values if name not in known)
-        return cls(**values)
+        unknown = [name for name, value in values.items() if name not in known and not changes_nothing(name, value)]
+        raise_all(unknown_parameter(name, known) for name in unknown)
+        return cls(**{name: value for name, value in values.items() if name in known})
 
 
 def check_scale_pos_weight(loss: Objective, value: float) -> None:
