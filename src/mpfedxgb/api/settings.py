@@ -11,7 +11,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mpfedxgb.boosting.active import LARGEST_LABEL, Labels
+from mpfedxgb.boosting.active import Labels
+from mpfedxgb.boosting.labels import LARGEST_LABEL
 from mpfedxgb.boosting.metrics import OwnMetric, check_metrics
 from mpfedxgb.boosting.params import TrainParams, check_scale_pos_weight, unknown_parameter
 from mpfedxgb.config import Resources, link_of
@@ -194,5 +195,7 @@ def check_start(params: TrainParams, labels: Labels) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return NumPy's numbers and truth values as Python's; everything else as it is."""
+    """Return NumPy's numbers, truth values and arrays as Python's; everything else as it is."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     return value.item() if isinstance(value, (np.integer, np.floating, np.bool_)) else value
