@@ -48,7 +48,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.ring.ring import decode_fixed
-from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN, has_older_rules, leaves_out_at_random
+from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN, SHARED_RATE, has_older_rules, leaves_out_at_random
 from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
@@ -88,7 +88,7 @@ class Outcome:
     @property
     def by_rule(self) -> bool:
         """Whether a rule of an older xgboost sets the trees apart."""
-        return self.parts in (LIGHT_ROOT, NO_HESSIAN)
+        return self.parts in (LIGHT_ROOT, NO_HESSIAN, SHARED_RATE)
 
 
 def examine(seed: int, security: str = "", three: bool = False) -> Outcome:

@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mpfedxgb.schema.training import OF_BOOSTERS
-
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
 
@@ -163,7 +161,7 @@ def random_sealed_training(seed: int) -> Training:
     drawn, rng = random_training(seed), np.random.default_rng([seed, 1])
     y, weight = drawn.y, drawn.weight
     others = ("objective", "leaf_epsilon", "eval_metric", *(name for name, _ in _PARAMETERS.values()))
-    others += ("num_parallel_tree", "booster", *OF_BOOSTERS)
+    others += ("num_parallel_tree", "rate_drop", "one_drop")
     params = {k: v for k, v in drawn.params.items() if k not in others}
     if drawn.has_classes:
         objective, y = "binary:logistic", (y > y.min()).astype(np.int64)
@@ -453,7 +451,7 @@ def _dropped_trees(rng: Rng) -> dict[str, Any]:
     if rng.random() > 0.15:
         return {}
     return {
-        "booster": "dart",
+        "booster": str(rng.choice(["gbtree", "dart"])),
         "rate_drop": float(rng.choice([0.0, 0.1, 0.5, 1.0, 1.0])),
         "skip_drop": float(rng.choice([0.0, 0.0, 0.5])),
         "one_drop": bool(rng.random() < 0.3),

@@ -54,22 +54,25 @@ class Result:
     name: str
     attacker: str
     unit: str
-    paper: float
+    paper: float | None
     strict: float
     sealed: float
     chance: float
 
 
 def recorded(
-    objective: str, security: str, seed: int = 1, base_score: float | None = 0.5, **params: Any
+    objective: str, security: str, seed: int = 1, base_score: float | None = 0.5, three: bool = False, **params: Any
 ) -> RecordedTraining:
-    """Return a training of one of the two problems, once; log-loss starts from margin 0, as Algorithm 1 does."""
+    """Return a training of one of the two problems, once; log-loss starts from margin 0, as Algorithm 1 does.
+
+    With `three` organisations and nobody else P_3 is the coordinator.
+    """
     chosen = {"n_estimators": TREES[objective], "max_bin": MAX_BIN, "min_child_weight": 0.0} | params
-    return _recorded(TrainParams(objective=objective, security=security, **chosen), seed, base_score)
+    return _recorded(TrainParams(objective=objective, security=security, **chosen), seed, base_score, three)
 
 
 @lru_cache(maxsize=16)
-def _recorded(params: TrainParams, seed: int, base_score: float | None) -> RecordedTraining:
+def _recorded(params: TrainParams, seed: int, base_score: float | None, three: bool) -> RecordedTraining:
     if params.objective == LOGISTIC:
         X, y = load_breast_cancer(return_X_y=True, as_frame=True)
         ends, labels = [0, 10, 20, 30], Labels(y.to_numpy(np.float64), base_score=base_score)
@@ -77,7 +80,7 @@ def _recorded(params: TrainParams, seed: int, base_score: float | None) -> Recor
         X, y = load_diabetes(return_X_y=True, as_frame=True)
         ends, labels = [0, 3, 6, 10], Labels(y.to_numpy(np.float64))
     tables = [Table.read(X.iloc[:, a:b], f"P{m}") for m, (a, b) in enumerate(pairwise(ends), 1)]
-    return record(params, tables, labels, seed)
+    return record(params, tables, labels, seed, three)
 
 
 LEAKS = [
@@ -151,6 +154,15 @@ def run(leaks: Sequence[Leak], seed: int) -> Iterator[Result]:
         yield Result(leak.name, leak.attacker, leak.unit, **modes, chance=found["paper"][1])
 
 
+def without_a_fourth(seed: int) -> Iterator[Result]:
+    """Yield how attacks on what only paper mode tells go where P_3 coordinates; those of auxiliaries are P_2's."""
+    for leak in [*LEAKS, *NONE]:
+        found = {security: leak.measure(recorded(leak.objective, security, seed, three=True)) for security in MODES[1:]}
+        modes = {security: value for security, (value, _) in found.items()}
+        attacker = leak.attacker.replace("any auxiliary, C", "P_2").replace("any auxiliary", "P_2")
+        yield Result(leak.name, attacker, leak.unit, None, **modes, chance=found["strict"][1])
+
+
 def masked_first_layer(seed: int) -> Result:
     """Return the attack on own paths again, with First-Layer-Mask, on one tree."""
     modes = {
@@ -163,7 +175,7 @@ def masked_first_layer(seed: int) -> Result:
 
 def other_columns(seed: int) -> Result:
     """Return what P_1 tells by scoring rows twice, with a column of its own changed; all roots are its own."""
-    chosen = {"n_estimators": 2, "max_depth": 2, "first_layer_mask": True}
+    chosen: dict[str, Any] = {"n_estimators": 2, "max_depth": 2, "first_layer_mask": True}
     found = {
         security: scorings.sides_by_other_columns(recorded(SQUARED, security, seed, **chosen)) for security in MODES
     }
@@ -180,7 +192,9 @@ def page(title: str, results: Sequence[Result]) -> str:
     return f"{title}\n{text_table(['attack', 'attacker', 'measured', *MODES, 'chance'], rows)}"
 
 
-def _figure(result: Result, value: float) -> str:
+def _figure(result: Result, value: float | None) -> str:
+    if value is None:
+        return "-"
     return f"{value:.2f}" if result.unit == "rank correlation" else f"{100 * value:.1f} %"
 
 
@@ -195,6 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "What strict tells too, and sealed does not": list(run(STRICT_TOO, args.seed)),
         "What sealed tells too": [*run(STILL, args.seed), masked_first_layer(args.seed), other_columns(args.seed)],
         "What none of them tells": list(run(NONE, args.seed)),
+        "Three organisations, P_3 being the coordinator": list(without_a_fourth(args.seed)),
     }
     title, learnt = "What a role that deviates learns, unnoticed", list(deviating.run_cases(args.seed))
     if args.json:

@@ -26,6 +26,7 @@ from mpfedxgb.modes.paper.tree import P_2
 from mpfedxgb.party import ACTIVE, COORDINATOR, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
+from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring import RingArray, wide
 from mpfedxgb.training import secure_train
 from mpfedxgb.transport.frame import Frame, decode
@@ -137,9 +138,17 @@ class Shown(Observer):
         self.log.append((name, value))
 
 
-def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: int) -> RecordedTraining:
-    """Train with all roles in this process, and keep what each of them saw."""
-    looking = [Shown() for _ in range(len(tables) + 1)]
+def record(
+    params: TrainParams, tables: Sequence[Table], labels: Labels, seed: int, three: bool = False
+) -> RecordedTraining:
+    """Train with all roles in this process, and keep what each of them saw.
+
+    With `three` the last participant is the coordinator too. Its transcript is then the first, as a coordinator's is;
+    in its place among the participants is that of P_2, since it has nothing that is masked to look at.
+    """
+    roster = Roster.numbered(len(tables))
+    roster = Roster.coordinated_by(roster.participants, roster.participants[-1]) if three else roster
+    looking = [Shown() for _ in roster.roles]
     opened: list[Frame] = []
 
     def tap(sender: int, receiver: int, block: bytes) -> None:
@@ -147,16 +156,17 @@ def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: i
             opened.append(decode(block, len(block)))
 
     data = [TrainData(table, labels=labels if m == 0 else None) for m, table in enumerate(tables)]
-    private = [(params, None), *((params, one) for one in data)]
+    private = [(params, one) for one in roster.by_role(data, None)]
     settings = SessionSettings(insecure_seed=seed, parameters=params.to_json())
-    run = run_locally(secure_train, len(tables), private, settings, tap, one_core=True, observers=looking)
-    results = [result for result in run.results if result is not None]
+    run = run_locally(secure_train, roster, private, settings, tap, one_core=True, observers=looking)
+    results = [result for result in roster.by_owner(run.results) if result is not None]
     numbers, bits = ([], []) if params.facts.opens_comparisons else _masked(opened)
     gradients, margins = _rows_of(opened, _GRADIENTS), _rows_of(opened, _MARGINS) if params.facts.hides_rows else []
     transcripts = [
         Transcript(m, log) if m == COORDINATOR else Transcript(m, log, numbers, bits, gradients, margins)
         for m, log in enumerate(one.log for one in looking)
     ]
+    transcripts += [transcripts[P_2]] * three
     training = RecordedTraining(
         params, tables, labels, [r.candidates for r in results], [r.model for r in results], transcripts
     )

@@ -378,7 +378,7 @@ def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int, alpha: int = 0) ->
 
 @dataclass(frozen=True, slots=True)
 class RefDart:
-    """How trees of earlier rounds are left out, and scaled for it: XGBoost's parameters of booster="dart"."""
+    """How trees of earlier rounds are left out, and scaled for it: XGBoost's parameters of that (DART)."""
 
     rate_drop: float
     skip_drop: float
@@ -401,7 +401,7 @@ class RefDart:
 
     def rescaled(self, scales: Sequence[float], out: Sequence[int], new: int) -> list[float]:
         """Return the scales after a round of `new` trees, each rounded to float32 as XGBoost's are."""
-        k, rate = len(out), float(np.float32(float(np.float32(self.learning_rate)) / new))
+        k, rate = len(out), float(np.float32(self.learning_rate))
         if not out:
             return [*scales, *[1.0] * new]
         together = 1 + rate if self.is_forest else float(np.float32(k + rate))

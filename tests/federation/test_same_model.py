@@ -39,7 +39,7 @@ from support.truths import margins_kept, truths_of
 KEYS = {name: bytes([i]) * 32 for i, name in enumerate(("coordinator", "bank", "telecom", "retail"))}
 
 
-def federation(folder: Path, topology: str, security: str = "strict") -> Trial:
+def federation(folder: Path, topology: str, security: str = "strict", coordinator: str | None = None) -> Trial:
     """Return a small federation whose private keys are known, so that coins repeat."""
     draws = np.random.default_rng(5)
     tables = {
@@ -52,7 +52,7 @@ def federation(folder: Path, topology: str, security: str = "strict") -> Trial:
     training: dict[str, Any] = {"n_estimators": 2, "max_depth": 2, "num_class": 2, "security": security}
     training["subsample"] = 0.8 if security == "strict" else 1.0
     network = {"deadline": patience(60.0), "connect_timeout": patience(60.0)}
-    made = Trial(folder, tables, "label", "person", training, network, topology=topology)
+    made = Trial(folder, tables, "label", "person", training, network, topology=topology, coordinator=coordinator)
     reset(made)
     return made
 
@@ -74,7 +74,7 @@ def reset(trial: Trial) -> None:
 
 
 def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
-    """Return the models of a training by threads, from the same settings and files, within limits of each role."""
+    """Return the models of a training by threads, from the same files, within limits of those who compute."""
     kernels.warm_up()
     all_settings = [RoleSettings.from_toml(trial.settings(role)) for role in trial.roster.roles]
     hub = MemoryHub(trial.roster.links(all_settings[0].session_settings().topology), 1 << 28)
@@ -91,7 +91,7 @@ def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
             commitment = None if labels is None else label_commitment(label_salt(key), numbers_of(labels))
             key = private_randomness_key(key, training_fingerprint(settings, [rows.table], labels))
             checkpoints = Checkpoints(trial.folder / "memory" / settings.role.name, {})
-            limited = settings.limits if limits is None else limits
+            limited = settings.limits if limits is None or not settings.number else limits
             mine = Training(TrainData(rows.table, (), labels), [rows.ids], checkpoints, limited, commitment=commitment)
             program, private = run_training, (settings.training, mine)  # type: ignore[assignment] # either program
         outcomes[settings.number] = run_role(
@@ -110,7 +110,7 @@ def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
     for thread in threads:
         thread.join()
     models = []
-    for role in range(1, trial.roster.size + 1):
+    for role in map(trial.roster.role_of, trial.roster.owners):
         error = outcomes[role].error
         if error is not None:
             raise error
@@ -121,7 +121,7 @@ def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
 
 def written(trial: Trial) -> list[str]:
     """Return the model files as they are."""
-    return [(trial.folder / n / f"{n}.mpfedxgb.json").read_text() for n in trial.roster.participants]
+    return [(trial.folder / n / f"{n}.mpfedxgb.json").read_text() for n in trial.roster.owner_names]
 
 
 @pytest.fixture(scope="module")
@@ -172,12 +172,21 @@ def test_tls_in_a_mesh(tmp_path: Path, expected: list[str]) -> None:
 
 
 def over_mpi(trial: Trial) -> list[str]:
-    """Return the files of four ranks."""
+    """Return the files of a rank for each role."""
     mpiexec = Path(sys.executable).parent / "mpiexec"
     if not mpiexec.is_file():
         pytest.skip("there is no mpiexec beside this Python; pip install mpich")
     reset(trial)
-    command = [str(mpiexec), "-n", "4", sys.executable, "-m", "mpfedxgb", "mpi-run", str(trial.folder)]
+    command = [
+        str(mpiexec),
+        "-n",
+        str(len(trial.roster.roles)),
+        sys.executable,
+        "-m",
+        "mpfedxgb",
+        "mpi-run",
+        str(trial.folder),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=patience(120), check=False)  # noqa: S603 # our own
     assert done.returncode == 0, done.stderr[-2000:]
     return written(trial)
@@ -186,6 +195,20 @@ def over_mpi(trial: Trial) -> list[str]:
 def test_mpi(trial: Trial, expected: list[str]) -> None:
     """Four ranks over MPI do so too."""
     assert over_mpi(trial) == expected
+
+
+def test_three_organisations(tmp_path: Path, spools: list[int]) -> None:
+    """Where one participant deals: with spools, as processes over mutual TLS, over MPI; its coins are its own too."""
+    three = federation(tmp_path / "three", "star", coordinator="retail")
+    wanted = in_memory(three)
+    reset(three)
+    shutil.rmtree(three.folder / "memory")
+    assert in_memory(three, Resources(2, 100_000, tmp_path)) == wanted
+    assert spools == [8 * 120 * 2 * 62] * 2, "shares of retail's columns beside the other's masked ones"
+    reset(three)
+    with three:
+        three.train(timeout=patience(120))
+    assert written(three) == wanted == over_mpi(three)
 
 
 # Where nobody sees a row, files hold fresh shares, and what they add up to is the same

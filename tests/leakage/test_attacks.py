@@ -81,6 +81,24 @@ def test_attack_succeeds_on_paper_and_not_on_strict_or_sealed(leaks: Any, name: 
     assert abs(found.sealed - found.chance) <= tolerance + 1e-12
 
 
+def test_attacks_are_at_chance_where_a_participant_coordinates(leaks: Any) -> None:
+    """Also on columns of the coordinator's; and it is shown sizes, owners and its own winners, nothing masked."""
+    found = {one.name: one for one in leaks.without_a_fourth(1)}
+
+    for name, (_, tolerance) in PAPER_ONLY.items():
+        assert abs(found[name].strict - found[name].chance) <= tolerance + 1e-12
+        assert abs(found[name].sealed - found[name].chance) <= tolerance + 1e-12
+    assert max(found[leaks.NONE[0].name].strict, found[leaks.NONE[0].name].sealed) < 0.56
+    for security in ("strict", "sealed"):
+        mine = leaks.recorded(SQUARED, security, three=True).transcripts[COORDINATOR]
+        assert {name for name, _ in mine.shown} >= {Entry.TABLE_SIZES, Entry.TREE_SHAPE, Entry.OWN_SPLIT}
+        assert not {name for name, _ in mine.shown} - {
+            Entry.TABLE_SIZES, Entry.TREE_SHAPE, Entry.OWN_SPLIT, Entry.OWN_PATH,
+        }  # fmt: skip
+        assert not mine.masked_numbers
+        assert not mine.masked_bits
+
+
 @pytest.mark.parametrize("name", STRICT_TOO)
 def test_attack_succeeds_on_strict_and_not_on_sealed(leaks: Any, name: str) -> None:
     """What P_1 makes of leaves, and of weights that it chooses; with what it holds of a sealed training, no more."""
@@ -266,7 +284,7 @@ def test_the_threat_model_has_the_figures_that_are_measured(printed: Any) -> Non
 
 def test_the_page_has_the_figures_that_are_measured(printed: Any) -> None:
     """Each row of the page's tables names an attack, and its figures are those of the script, but for masks."""
-    measured = {row["name"]: row for rows in printed.values() for row in rows if "paper" in row}
+    measured = {row["name"]: row for rows in printed.values() for row in rows if row.get("paper") is not None}
     found = {}
     for line in (ROOT / "docs" / "paper-vs-strict.md").read_text().splitlines():
         if row := re.search(r"\| \[(?P<name>[^]]+)\]\(#[^|]* \|(?P<figures>(?:[^|]*\|){4})$", line):

@@ -39,7 +39,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "strict with samples and weights": {"subsample": 0.6, "weighted": True},
     "sealed with samples": {"security": "sealed", "subsample": 0.6},
     "sealed with samples and weights": {"security": "sealed", "subsample": 0.6, "weighted": True},
+    "nobody else": {"subsample": 0.6},
+    "nobody else, sealed": {"security": "sealed", "subsample": 0.6},
 }
+"""With nobody else the last of the three is the coordinator."""
 
 Streams = Callable[[int], MakeSource]
 """From the number of a run to everybody's streams in it."""
@@ -52,7 +55,8 @@ def training_of(kind: str) -> Training:
     y = (X.sum(axis=1) + rng.normal(size=ROWS) > 0).astype(np.float64)
     tables = [Table.read(X[:, 2 * m : 2 * m + 2], f"P{m + 1}") for m in range(PARTICIPANTS)]
     params = replace(PARAMS, **KINDS[kind])
-    return Training(params, tables, Labels(y, weight=np.linspace(0.5, 2, ROWS) if params.weighted else None))
+    labels = Labels(y, weight=np.linspace(0.5, 2, ROWS) if params.weighted else None)
+    return Training(params, tables, labels, coordinator_owns=kind.startswith("nobody else"))
 
 
 @cache
@@ -81,7 +85,7 @@ def test_no_row_arrays_of_a_training_hang_together(kind: str) -> None:
     assert len(one.bits) > 30
 
 
-@pytest.mark.parametrize("kind", ["strict", "sealed with samples"])
+@pytest.mark.parametrize("kind", ["strict", "sealed with samples", "nobody else"])
 def test_no_row_arrays_of_a_scoring_hang_together(kind: str) -> None:
     """The same rows in two batches of a session, under masks of their own."""
     one, two = (score(kind, run) for run in (1, 2))

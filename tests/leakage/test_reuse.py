@@ -25,7 +25,7 @@ from mpfedxgb.training import secure_train
 from support.reuse import BYTES, WORDS, Inbox, reused
 from support.sealed_trainings import RESUMED, Memory, sealed_of
 from support.small_scorings import serve
-from support.small_trainings import training_of
+from support.small_trainings import models, training_of
 from support.streams import Spoilt, all_but
 from support.views import Recorder, written_out
 
@@ -42,6 +42,7 @@ class Runs:
     participants: int
     inboxes: Sequence[Inbox]
     streams: MakeSource
+    owns: bool = False
 
     def train(
         self, settings: SessionSettings, kind: str = "binary", memories: Sequence[Memory] | None = None
@@ -49,7 +50,8 @@ class Runs:
         """Train, sealed where there are memories; return everybody's partial model."""
         recorder = Recorder()
         kept: Sequence[Memory | None] = memories or [None] * (self.participants + 1)
-        training = training_of(kind, self.participants) if memories is None else sealed_of(kind, self.participants)
+        make = training_of if memories is None else sealed_of
+        training = replace(make(kind, self.participants + self.owns), coordinator_owns=self.owns)
 
         def program(
             party: Party, params: TrainParams, data: TrainData | None, memory: Memory | None
@@ -58,13 +60,13 @@ class Runs:
 
         private = [(*own, memory) for own, memory in zip(training.private, kept, strict=True)]
         looking = self.inboxes[0].watch(self.participants, Entry.TREE_SHAPE)
-        run = run_locally(program, self.participants, private, settings, recorder, self.streams, observers=looking)
+        run = run_locally(program, training.roster, private, settings, recorder, self.streams, observers=looking)
         self._add(f"training {settings.session}, attempt {settings.attempt}", recorder)
-        return [result.model for result in run.results if result is not None]
+        return models(run)
 
     def score(self, settings: SessionSettings, parts: Sequence[PartialModel], batches: int) -> None:
         """Score the same rows in each batch of a session."""
-        tables, recorder = training_of("binary", self.participants).tables, Recorder()
+        tables, recorder = training_of("binary", len(parts)).tables, Recorder()
         serve(parts, tables, [ROWS] * batches, settings, recorder, self.streams)
         self._add(f"scoring {settings.session}", recorder)
 
@@ -77,16 +79,20 @@ class Runs:
         return [place for inbox in self.inboxes for place in reused(inbox)]
 
 
-def runs(participants: int, honest: int, streams: MakeSource | None = None) -> Runs:
-    """Return runs that are still to come."""
-    inboxes = [Inbox(honest)] if honest == ACTIVE else [Inbox(honest), Inbox(honest, added_up=True)]
-    return Runs(participants, inboxes, all_but(honest) if streams is None else streams)
+def runs(participants: int, honest: int, streams: MakeSource | None = None, owns: bool = False) -> Runs:
+    """Return runs that are still to come; with a coordinator that `owns` columns besides."""
+    number = participants + 1 if owns else -1
+    ways = [False] if honest == ACTIVE else [False, True]
+    inboxes = [Inbox(honest, added_up=way, coordinator=number) for way in ways]
+    return Runs(participants, inboxes, all_but(honest) if streams is None else streams, owns)
 
 
-@pytest.mark.parametrize(("participants", "honest"), HONEST)
-def test_no_mask_hides_two_values(participants: int, honest: int) -> None:
+@pytest.mark.parametrize(
+    ("participants", "honest", "owns"), [*((*one, False) for one in HONEST), (2, 1, True), (2, 2, True)]
+)
+def test_no_mask_hides_two_values(participants: int, honest: int, owns: bool) -> None:
     """Two attempts at a training, another training, and three batches of the same rows in two sessions, in chunks."""
-    everything = runs(participants, honest)
+    everything = runs(participants, honest, owns=owns)
     parts = everything.train(FIRST)
     everything.train(AGAIN)
     everything.train(OTHER, "classes")
@@ -100,10 +106,12 @@ def test_no_mask_hides_two_values(participants: int, honest: int) -> None:
         assert sum(array.size for _, array in inbox.arrays[WORDS]) > 15_000
 
 
-@pytest.mark.parametrize(("participants", "honest"), [(2, 1), (2, 2), (3, 3)])
-def test_no_mask_of_a_sealed_training_hides_two_values(participants: int, honest: int) -> None:
+@pytest.mark.parametrize(
+    ("participants", "honest", "owns"), [(2, 1, False), (2, 2, False), (3, 3, False), (2, 2, True)]
+)
+def test_no_mask_of_a_sealed_training_hides_two_values(participants: int, honest: int, owns: bool) -> None:
     """An attempt, another that goes on after its first round, and two batches of the same rows."""
-    everything = runs(participants, honest)
+    everything = runs(participants, honest, owns=owns)
     memories = [Memory() for _ in range(participants + 1)]
     everything.train(FIRST, RESUMED, memories)
     for memory in memories:
@@ -177,6 +185,18 @@ def test_masks_of_one_attempt_in_the_next_are_found(participants: int, honest: i
     assert any("attempt 1" in place and "attempt 2" in place for place in places)
     assert any(place.startswith("words anywhere") for place in places)
     assert any(place.startswith("opened tags") for place in places)
+
+
+@pytest.mark.parametrize("honest", [1, 2])
+def test_one_mask_for_two_values_of_the_coordinators_is_found(honest: int) -> None:
+    """Negative control: what a coordinator with columns marks of the same rows in two sessions, masked alike."""
+    parts = runs(2, honest, owns=True).train(FIRST)
+    sessions = runs(2, honest, spoilt(honest, "predict/share each", by_label), owns=True)
+    sessions.score(SCORES, parts, 1)
+    assert found(sessions) == []
+
+    sessions.score(MORE, parts, 1)
+    assert any("from 0" in place and place.count("share each") == 2 for place in found(sessions))
 
 
 def test_mask_of_a_training_in_a_scoring_is_found() -> None:

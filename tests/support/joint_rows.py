@@ -45,7 +45,11 @@ def row_arrays(recorder: Recorder, rows: int) -> RowArrays:
     found = RowArrays()
     for link, frames in sorted(recorder.links.items()):
         for frame in frames:
-            if frame.kind is Kind.DATA and not is_on_ledger(frame, ()) and not operation(frame).startswith("tell "):
+            if (
+                frame.kind in (Kind.DATA, Kind.OWN)
+                and not is_on_ledger(frame, ())
+                and not operation(frame).startswith("tell ")
+            ):
                 for name, octets, is_bits in _of_frame(frame, link, rows):
                     (found.bit_names if is_bits else found.names).append(name)
                     (found.bits if is_bits else found.octets).append(octets)

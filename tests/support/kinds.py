@@ -53,6 +53,7 @@ KIND_OF = {
     "test_bench_protocols.py": PROCESS,
     "test_bench_sealed.py": PROCESS,
     "test_bench_train.py": PROCESS,
+    "test_bench_three.py": PROCESS,
     "test_bench_unprotected.py": PROCESS,
     "test_beside.py": PROCESS,
     "test_chain.py": PROCESS,

@@ -50,20 +50,27 @@ class _Tags(Observer):
     def on_reveal(self, name: str, value: Any) -> None:
         """Note it down, if it is a tag."""
         if name == self._name and isinstance(value, RingArray):
-            self._inbox.tags += [tag >> 8 for tag in value.data.ravel().tolist() if tag & 255 == self._inbox.honest]
+            self._inbox.tags += [tag >> 8 for tag in value.data.ravel().tolist() if tag & 255 in self._inbox.tagged]
 
 
 @dataclass(slots=True)
 class Inbox:
     """What all participants but one received in several runs, outside the ledger; and that one's tags, as opened.
 
+    A coordinator that brings columns, whose number as an owner `coordinator` is, has no stream: its masks are of all.
     `added_up`, the parts that the one sends to P_1 are replaced by what P_1 makes of them: the sums that it opens.
     """
 
     honest: int
     added_up: bool = False
+    coordinator: int = -1
     arrays: dict[int, list[tuple[str, Piece]]] = field(default_factory=dict)
     tags: list[int] = field(default_factory=list)
+
+    @property
+    def tagged(self) -> tuple[int, int]:
+        """Owners whose tags are blinded by more than the coalition knows."""
+        return self.honest, self.coordinator
 
     def watch(self, participants: int, tags: str) -> list[Observer]:
         """Return an observer for each role; one notes down the tags that are opened to all, of the honest owner."""
@@ -108,7 +115,7 @@ class Inbox:
 
         Together with that, a participant's part of a reveal says what the ledger says and no more.
         """
-        frames = [frame for frame in recorder.received(others, [Kind.DATA]) if not is_on_ledger(frame, ())]
+        frames = [frame for frame in recorder.received(others, [Kind.DATA, Kind.OWN]) if not is_on_ledger(frame, ())]
         frames = [f for f in frames if f.sender == COORDINATOR or not operation(f).startswith("reveal ")]
         if self.added_up:
             parts = {f.step for f in frames if f.sender == self.honest and not operation(f).startswith("share")}

@@ -154,7 +154,8 @@ def run_sealed(
 
     What is revealed to a role, by whatever name, is added to `shown`.
     """
-    kept = [Memory() for _ in range(training.participants + 1)] if memories is None else list(memories)
+    roster = training.roster
+    kept = [Memory() for _ in roster.roles] if memories is None else list(memories)
     grown: list[Tree] = []
 
     def hear(report: RoundReport) -> None:
@@ -168,8 +169,8 @@ def run_sealed(
 
     private = [(*own, memory) for own, memory in zip(heard.private, kept, strict=True)]
     settings = replace(settings, parameters=training.params.to_json())
-    looking = [_Shown(role, shown) for role in range(training.participants + 1)]
-    return run_locally(program, training.participants, private, settings, tap, streams, observers=looking), kept, grown
+    looking = [_Shown(role, shown) for role in roster.roles]
+    return run_locally(program, roster, private, settings, tap, streams, observers=looking), kept, grown
 
 
 class _Shown(Observer):

@@ -17,7 +17,7 @@ from mpfedxgb.federation.lookup import TableLookup
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.roster import MakeSource
+from mpfedxgb.party.roster import MakeSource, Roster
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from mpfedxgb.tree.nodes import Scorer
@@ -219,7 +219,10 @@ def serve(
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    run = run_locally(score_batches, len(parts), [(None,), *((s,) for s in services)], settings, tap, make_source)
+    names, coordinator = tuple(part.name for part in parts), parts[0].coordinator
+    roster = Roster(names) if coordinator is None else Roster.coordinated_by(names, coordinator)
+    private = [(service,) for service in roster.by_role(services, None)]
+    run = run_locally(score_batches, roster, private, settings, tap, make_source)
     asking.join(patience(WAIT))
     assert len(margins) == len(batches)
     return run

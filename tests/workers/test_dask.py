@@ -120,6 +120,13 @@ def test_sealed_with_workers(cluster: LocalCluster, client: Client) -> None:
     assert told(fitted(client, **sealed)) == told(fitted(None, **sealed))
 
 
+def test_a_coordinator_with_columns_and_workers(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its matrix is dealt to workers and multiplied by them, with the numbers of a run without."""
+    monkeypatch.setattr(worker_rows, "RUN_BLOCKS", 1)
+    three: dict[str, Any] = {"participants": 3, "coordinator": "P3", "topology": "mesh"}
+    assert told(fitted(client, **three)) == told(fitted(None, **three))
+
+
 def noting_workers(call: Callable[..., Any], used: set[str]) -> Callable[..., Any]:
     """Return `Cluster.call` that notes who is called."""
 

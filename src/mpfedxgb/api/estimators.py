@@ -74,10 +74,11 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Share of the level's columns in each of its nodes. Every owner draws among its own, at least one, in private; a
         message round for each level.
     booster : "gbtree" or "dart", default "gbtree"
-        "dart" leaves some of the earlier trees out of each boosting round and scales them down for it. The active
-        participant draws them in private, and alone knows the scales. Scored with all trees at once.
+        Which trees; both names mean the same, as in XGBoost 3.4. Trees are left out of boosting rounds with rate_drop
+        or one_drop.
     rate_drop : float, default 0.0
-        Chance of each earlier tree to be left out of a boosting round.
+        Chance of each earlier tree to be left out of a boosting round. Trees left out are scaled down (DART). The
+        active participant draws in private, and alone knows the scales. A model is scored with all its trees at once.
     skip_drop : float, default 0.0
         Chance of a boosting round that leaves no tree out.
     one_drop : bool, default False

@@ -46,6 +46,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Link, SessionSettings, link_of
 from mpfedxgb.data.table import Table, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.modes.facts import facts_of
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.record import RunRecord
 
@@ -61,6 +62,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
     link: str | Link
     topology: str
     missing: float
+    security: str
     partial_models_: list[PartialModel]
     evals_result_: dict[str, dict[str, list[float]]]
     best_iteration_: int | None
@@ -68,15 +70,16 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
 
     def _tables(self, X: Any, reset: bool, active: str | None = None) -> tuple[dict[str, Table], RowOrder]:
         """Return the participants' tables from X, in any of the forms it is taken in, and the order of their rows."""
+        least = 2 if reset and facts_of(self.security).runs_a_protocol else 1
         if is_federated(X):
-            tables, order = read_tables(X, self.id, active, read_missing(self.missing))
+            tables, order = read_tables(X, self.id, active, read_missing(self.missing), least)
             if reset:
                 for of_one_table in ("feature_names_in_", "_columns_"):  # of an earlier fit
                     self.__dict__.pop(of_one_table, None)
                 self.n_features_in_ = sum(len(t.columns) for t in tables.values())
             return self._coordinator_last(tables), order
         frame, order = self._frame(X, reset)
-        return self._coordinator_last(cut(frame, self.participants, read_missing(self.missing))), order
+        return self._coordinator_last(cut(frame, self.participants, read_missing(self.missing), least)), order
 
     def _coordinator_last(self, tables: dict[str, Table]) -> dict[str, Table]:
         """Return tables in the order of a model, in which a coordinator's columns come last."""

@@ -237,4 +237,4 @@ def roster_of(participants: Iterable[str], owner: str | None = None) -> Roster:
         return Roster.coordinated_by(names, owner)
     while coordinator in names:
         coordinator = f"the {coordinator}"
-    return Roster(names, coordinator=coordinator)
+    return Roster(names, coordinator=coordinator, is_alone=len(names) == 1)

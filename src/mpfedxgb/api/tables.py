@@ -97,18 +97,16 @@ def _is_table(x: Any) -> bool:
 
 
 def read_tables(
-    X: Any, id_column: str | None = None, active: str | None = None, missing: float = np.nan
+    X: Any, id_column: str | None = None, active: str | None = None, missing: float = np.nan, least: int = 2
 ) -> tuple[dict[str, Table], RowOrder]:
     """Return the participants' tables, the active one's first, and their rows' order; `missing` is as NaN is.
 
-    A FederatedTable may say so itself.
+    A FederatedTable may say so itself. There are to be `least` tables or more.
     """
     if isinstance(X, FederatedTable) and not np.isnan(X.missing):
         missing = X.missing
     named = _named_tables(X)
-    if len(named) < 2:
-        text = f"a federation needs at least two participants, not {len(named)}; add a table"
-        raise DataError(text, "few", "participants", len(named))
+    _check_count(len(named), least)
     frames, order = in_one_order(named, _id_of(X, id_column), active)
     return {name: Table.read(frame, name, missing=missing) for name, frame in frames.items()}, order
 
@@ -163,14 +161,15 @@ def read_frame(X: Any, id_column: str | None = None) -> tuple[pd.DataFrame, RowO
     return frame, order
 
 
-def cut(frame: pd.DataFrame, participants: Participants, missing: float = np.nan) -> dict[str, Table]:
+def cut(frame: pd.DataFrame, participants: Participants, missing: float = np.nan, least: int = 2) -> dict[str, Table]:
     """Return one table cut vertically: into a number of nearly equal parts, by fractions, or by lists of columns.
 
-    Numbers equal to `missing` are missing values.
+    Numbers equal to `missing` are missing values. There are to be `least` parts or more.
     """
     names = [str(name) for name in frame.columns]
     _refuse_repeated(names)
     groups = _groups(names, participants)
+    _check_count(len(groups), least)
     taken = {place for places in groups.values() for place in places}
     left_out = [name for place, name in enumerate(names) if place not in taken]
     if left_out:
@@ -203,18 +202,17 @@ def cut_as_trained(
     if unknown:
         text = f"X has unknown columns, {_some(unknown)}; {remedy}: the model was trained without them"
         raise DataError(text, "unknown", "X", unknown)
-    return cut(frame, columns, missing)
+    return cut(frame, columns, missing, least=1)
 
 
 def _groups(names: list[str], participants: Participants) -> dict[str, list[int]]:
     if isinstance(participants, Mapping):
-        _check_count(len(participants))
         return {str(owner): _places(names, columns) for owner, columns in participants.items()}
     if isinstance(participants, (int, np.integer)) and not isinstance(participants, bool):
-        _check_count(int(participants))
+        _check_count(int(participants), 1)
         return _named(_by_fractions(len(names), [1.0 / int(participants)] * int(participants)))
     if isinstance(participants, (list, tuple, np.ndarray)):
-        _check_count(len(participants))
+        _check_count(len(participants), 1)
         if all(isinstance(p, (int, float, np.number)) and not isinstance(p, bool) for p in participants):
             sizes = [float(p) for p in participants]
             if not (min(sizes) > 0 and abs(sum(sizes) - 1) <= 1e-6):
@@ -229,9 +227,10 @@ def _groups(names: list[str], participants: Participants) -> dict[str, list[int]
     raise DataError(text, "value", "participants", participants)
 
 
-def _check_count(count: int) -> None:
-    if count < 2:
-        text = f"participants: a federation needs at least two, not {count}; there is nobody else to join"
+def _check_count(count: int, least: int) -> None:
+    if count < least:
+        text = f"a federation needs at least two participants, not {count}; add a table, or columns of somebody else's"
+        text += ", or take security='none' for the active participant alone" if count else ""
         raise DataError(text, "few", "participants", count)
 
 

@@ -199,7 +199,7 @@ def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult],
         seconds = time.perf_counter() - started
     results = [result for result in roster.by_owner(run.results) if result is not None]
     basis = limits.basis
-    has_protocol = not params.constrained  # strict has none for these yet
+    has_protocol = not (params.constrained or roster.is_alone)  # strict has none for constraints yet
     if not params.facts.runs_a_protocol and not job.continues and has_protocol:
         basis = strict_basis(params, settings, roster, results, sum(table.rows for table in job.data[0].evaluation))
     return results, record_run("train", results[0].model, run, settings, seconds, memory.peak, basis)

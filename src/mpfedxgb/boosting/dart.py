@@ -45,8 +45,7 @@ def trees_to_drop(params: TrainParams, scales: Scales, drawn: Floats) -> list[in
 
 def scales_after(params: TrainParams, scales: Scales, dropped: Sequence[int], new: int) -> Scales:
     """Return the scales of all trees when a boosting round that left some out has grown `new` ones."""
-    after, count = np.array(scales, np.float32), len(dropped)
-    rate = np.float32(float(np.float32(params.learning_rate)) / new)
+    after, rate, count = np.array(scales, np.float32), np.float32(params.learning_rate), len(dropped)
     factor, of_new = 1.0, 1.0
     if dropped and params.normalize_type == "forest":
         factor = of_new = 1 / (1 + float(rate))

@@ -361,7 +361,7 @@ def read_range(iteration_range: Any, active: PartialModel) -> Range:
         raise SettingsError(text, "range", "iteration_range", iteration_range)
     if active.params.drops_trees and (begin, end) not in ((0, used), (0, rounds)):
         text = (
-            f"{text} is a part of a model with booster='dart', whose trees are scaled for all {rounds} boosting rounds "
+            f"{text} is a part of a model with rate_drop, whose trees are scaled for all {rounds} boosting rounds "
             "together: a part of them is no model; leave it out, or train with fewer rounds"
         )
         raise SettingsError(text, "mode", "iteration_range", iteration_range)

@@ -215,7 +215,7 @@ class PartialModel:
         scaled = None if self.tree_scales is None else len(self.tree_scales)
         _require(
             scaled == (len(self.trees) if self.is_active and self.params.drops_trees else None),
-            "tree_scales are the active participant's, with booster='dart', one for each tree",
+            "tree_scales are the active participant's, where trees are left out, one for each",
         )
         _require(all(0 <= scale <= 1 for scale in self.tree_scales or ()), "tree_scales are from 0 to 1")
         rounds, rest = divmod(len(self.trees), per_round)

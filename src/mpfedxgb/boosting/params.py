@@ -26,7 +26,6 @@ from mpfedxgb.modes.facts import FACTS, Facts
 from mpfedxgb.schema.training import (
     ALIASES,
     BY_NAME,
-    OF_BOOSTERS,
     OF_OBJECTIVES,
     OF_OTHERS,
     REFUSED,
@@ -91,12 +90,11 @@ class TrainParams:
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
             yield objective_error(self.objective, "is not known", f"it is one of {', '.join(OBJECTIVES)}")
         yield from wrong_values({name: getattr(self, name) for name in SHARED if name != "objective"})
-        for of, only_with in (("objective", OF_OBJECTIVES), ("booster", OF_BOOSTERS)):
-            for name, wanted in only_with.items():
-                value, chosen = getattr(self, name), getattr(self, of)
-                if value != SHARED[name].default and chosen != wanted:
-                    text = f"{name}={value!r} does not go with {of}={chosen!r}; it is for {wanted}"
-                    yield SettingsError(f"{text}: leave it out", "choice", name, value)
+        for name, objective in OF_OBJECTIVES.items():
+            value = getattr(self, name)
+            if value != SHARED[name].default and self.objective != objective:
+                text = f"{name}={value!r} does not go with objective={self.objective!r}; it is for {objective}"
+                yield SettingsError(f"{text}: leave it out", "choice", name, value)
 
     def _wrong_in_mode(self) -> Iterator[SettingsError]:
         """Yield what the mode does not cover."""
@@ -134,8 +132,8 @@ class TrainParams:
 
     @property
     def drops_trees(self) -> bool:
-        """Whether a boosting round may leave earlier trees out, and trees have scales."""
-        return self.booster == "dart"
+        """Whether a boosting round may leave earlier trees out, and trees have scales, whatever booster says."""
+        return self.rate_drop > 0 or self.one_drop
 
     def check_continued(self) -> None:
         """Raise SettingsError where no training goes on from a model."""
@@ -144,10 +142,10 @@ class TrainParams:
             raise SettingsError(text, "mode", "security", self.security)
         if self.drops_trees:
             text = (
-                f"booster={self.booster!r} goes on from no model: to leave its trees out takes the leaf of every row "
-                "in each of them, which a new training does not know; train all boosting rounds at once"
+                f"a training with rate_drop={self.rate_drop!r} goes on from no model: to leave its trees out takes the "
+                "leaf of every row in each of them, which nobody knows any more; train all boosting rounds at once"
             )
-            raise SettingsError(text, "mode", "booster", self.booster)
+            raise SettingsError(text, "mode", "rate_drop", self.rate_drop)
 
     @property
     def loss(self) -> Objective:

@@ -194,8 +194,7 @@ def simulate(
     booster: Annotated[
         str,
         typer.Option(
-            help='"dart" leaves some of the earlier trees out of each boosting round and scales them '
-            "down for it. One of gbtree, dart.",
+            help="Which trees; both names mean the same, as in XGBoost 3.4. One of gbtree, dart.",
             autocompletion=lambda: ["gbtree", "dart"],
         ),
     ] = "gbtree",

@@ -31,15 +31,19 @@ MAX_PARTICIPANTS = 255
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """Names of the participants, the active one first, and of the coordinator; `coordinator_owns` columns, or none."""
+    """Names of the participants, the active one first, and of the coordinator; `coordinator_owns` columns, or none.
+
+    The active participant `is_alone` only where no protocol runs.
+    """
 
     participants: tuple[str, ...]
     coordinator: str = "coordinator"
     coordinator_owns: bool = False
+    is_alone: bool = False
 
     def __post_init__(self) -> None:
         """Refuse rosters that cannot work."""
-        if not 2 <= len(self.participants) <= MAX_PARTICIPANTS:
+        if not (1 if self.is_alone else 2) <= len(self.participants) <= MAX_PARTICIPANTS:
             text = (
                 f"a federation has 2 to {MAX_PARTICIPANTS} participants, not {len(self.participants)}: "
                 "with one there is nobody to keep secrets from"

@@ -166,8 +166,8 @@ class Parameter(Declared):
 
     `shared` ones are known to all roles, in TrainParams, [training] and the handshake; `estimator` says whether
     classifier and regressor have it, `xgboost` whether XGBoost has, `offered` whether `mpfedxgb simulate` does, as
-    `option` if not by its name, `accepts` what pages say of the type, `objective` or `booster` the only one that it
-    changes, and `xgboost_default` what XGBoost has if it is something else.
+    `option` if not by its name, `accepts` what pages say of the type, `objective` the only one that it changes, and
+    `xgboost_default` what XGBoost has if it is something else.
     """
 
     shared: bool = False
@@ -181,7 +181,6 @@ class Parameter(Declared):
     xgboost: bool = False
     accepts: str = ""
     objective: str = ""
-    booster: str = ""
     xgboost_default: Any = None
 
     def fault_in(self, value: Any, mode: str) -> Fault | None:
@@ -269,19 +268,19 @@ PARAMETERS = (
     _of_all("colsample_bynode", _SHARE, 1.0, "share of the level's columns in each of its nodes",
         more="Every owner draws among its own, at least one, in private; a message round for each level.",
         modes=_ALL_COLUMNS),
-    _of_all("booster", choice("gbtree", "dart"), "gbtree",
-        '"dart" leaves some of the earlier trees out of each boosting round and scales them down for it',
-        more="The active participant draws them in private, and alone knows the scales. Scored with all trees at once.",
-        modes=tuple(InMode(mode, choice("gbtree"), _KEEPS_TREES) for mode in ("sealed", "paper"))),
+    _of_all("booster", choice("gbtree", "dart"), "gbtree", "which trees; both names mean the same, as in XGBoost 3.4",
+        more="Trees are left out of boosting rounds with rate_drop or one_drop."),
     _of_all("rate_drop", _PROBABILITY, 0.0, "chance of each earlier tree to be left out of a boosting round",
-        booster="dart"),
-    _of_all("skip_drop", _PROBABILITY, 0.0, "chance of a boosting round that leaves no tree out", booster="dart"),
+        more="Trees left out are scaled down (DART). The active participant draws in private, and alone knows the "
+        "scales. A model is scored with all its trees at once.",
+        modes=tuple(InMode(mode, _NOTHING, _KEEPS_TREES) for mode in ("sealed", "paper"))),
+    _of_all("skip_drop", _PROBABILITY, 0.0, "chance of a boosting round that leaves no tree out"),
     _of_all("one_drop", FLAG, False, "leave out one tree at least, but in boosting rounds that skip_drop spares",
-        booster="dart"),
+        modes=tuple(InMode(mode, _FALSE, _KEEPS_TREES) for mode in ("sealed", "paper"))),
     _of_all("sample_type", choice("uniform", "weighted"), "uniform",
-        '"weighted" leaves trees out the more often the larger their scale is', booster="dart"),
+        '"weighted" leaves trees out the more often the larger their scale is'),
     _of_all("normalize_type", choice("tree", "forest"), "tree",
-        "new trees weigh as much as one of those left out, or as all of them together", booster="dart"),
+        "new trees weigh as much as one of those left out, or as all of them together"),
     _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
         objective="reg:pseudohubererror"),
     _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
@@ -365,8 +364,6 @@ BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 SHARED = {parameter.name: parameter for parameter in PARAMETERS if parameter.shared}
 OF_OBJECTIVES = {parameter.name: parameter.objective for parameter in PARAMETERS if parameter.objective}
 """Parameters that change one objective, by name."""
-OF_BOOSTERS = {parameter.name: parameter.booster for parameter in PARAMETERS if parameter.booster}
-"""Parameters that change one booster, by name."""
 
 ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parameter.aliases}
 """Other names that XGBoost and its relatives have for parameters, and ours."""

@@ -7,7 +7,7 @@ is named here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -39,6 +39,7 @@ LEAF = 1e-5
 
 LIGHT_ROOT = "before XGBoost 3.4 a root lighter than min_child_weight weighs 0"
 NO_HESSIAN = "before XGBoost 3.4 a split with a side of no hessian may be the best, and leaves its node a leaf"
+SHARED_RATE = "before XGBoost 3.4 trees left out are scaled by the learning rate over the trees of a round"
 
 Edges = Mapping[str, npt.NDArray[np.float32]]
 Rows = npt.NDArray[np.bool_]
@@ -51,14 +52,13 @@ def has_older_rules(version: str) -> bool:
 
 
 def leaves_all_out(params: TrainParams) -> bool:
-    """Return whether dart fits every boosting round to where rows start, with nothing drawn at random."""
+    """Return whether every boosting round leaves all trees out, hence fits where rows start: nothing is drawn."""
     return params.drops_trees and (params.rate_drop, params.skip_drop, params.sample_type) == (1, 0, "uniform")
 
 
 def leaves_out_at_random(params: TrainParams) -> bool:
-    """Return whether dart draws at random which trees boosting rounds leave out."""
-    leaves_none_out = params.skip_drop == 1 or (params.rate_drop == 0 and not params.one_drop)
-    return params.drops_trees and not leaves_none_out and not leaves_all_out(params)
+    """Return whether it is drawn at random which trees boosting rounds leave out."""
+    return params.drops_trees and params.skip_drop < 1 and not leaves_all_out(params)
 
 
 def ends_a_node(
@@ -145,14 +145,12 @@ class Comparison:
     def run(self, theirs: dict[str, Any], margins_before: Callable[[int], tuple[Floats, bool]]) -> None:
         """Compare all trees, or those up to the end of the first round with a tie."""
         booster = theirs["learner"]["gradient_booster"]
-        trees = booster.get("gbtree", booster)["model"]["trees"]  # dart's are within
+        model = booster.get("gbtree", booster)["model"]  # before 3.4 dart's is within
+        trees = model["trees"]
         if len(trees) != len(self.joined.trees):
             self.difference = f"{len(self.joined.trees)} trees against {len(trees)}"
             return
         start = self._start(theirs["learner"]["learner_model_param"]["base_score"])
-        scales = tuple(float(np.float32(scale)) for scale in booster.get("weight_drop", ()))
-        if scales != (self.joined.tree_scales or ()) and not self.difference:
-            self.difference = f"trees are scaled by {self.joined.tree_scales}, xgboost's by {scales}"
         if self.difference:
             return
         per_round, begins_anew = self.joined.params.trees_per_round, leaves_all_out(self.joined.params)
@@ -168,6 +166,8 @@ class Comparison:
             if self.difference:
                 return
             self.compared += 1
+        if self.joined.tree_scales is not None:
+            self._compare_scales(self.joined.tree_scales, model.get("weight_drop") or booster["weight_drop"])
 
     def _start(self, base_score: str) -> Floats:
         """Compare where training starts; xgboost adds up in float32, so each row may cost it a rounding."""
@@ -181,6 +181,15 @@ class Comparison:
         if self.has_own_start:
             return float32(self.start)
         return np.repeat(theirs.astype(np.float64)[:, None], len(self.y), axis=1)
+
+    def _compare_scales(self, ours: Sequence[float], written: Sequence[float]) -> None:
+        theirs = [float(np.float32(scale)) for scale in written]
+        if list(ours) == theirs:
+            return
+        if self.older_rules and self.joined.params.trees_per_round > 1:
+            self.ties.append(f"scales of trees: {SHARED_RATE}")
+        else:
+            self.difference = self.difference or f"trees are scaled by {list(ours)}, xgboost's by {theirs}"
 
     def _begin_round(self, number: int, margins: Floats, is_exact: bool) -> None:
         """Compute what each model makes of g and h, at its own margins; add this round's trees to ours."""

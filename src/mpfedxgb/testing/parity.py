@@ -19,7 +19,6 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.data.table import is_text
 from mpfedxgb.errors import UserError
-from mpfedxgb.schema.training import OF_BOOSTERS
 from mpfedxgb.testing.comparison import Comparison, Edges, has_older_rules, leaves_out_at_random
 
 
@@ -133,10 +132,16 @@ def compare_with_xgboost(
     )
 
 
+def _dropping(params: TrainParams) -> dict[str, Any]:
+    """Return what makes `xgboost` leave trees out, before 3.4 too."""
+    names = ("rate_drop", "skip_drop", "one_drop", "sample_type", "normalize_type")
+    return {"booster": "dart"} | {name: getattr(params, name) for name in names} if params.drops_trees else {}
+
+
 def _refuse_drawn_drops(params: TrainParams) -> None:
     """Raise UserError where dart draws trees at random: xgboost draws others."""
     if leaves_out_at_random(params):
-        text = "booster='dart' leaves trees out at random, and xgboost others; compare with rate_drop=1 or 0"
+        text = "trees are left out at random, and xgboost others; compare with rate_drop=1 or 0"
         raise UserError(text, "mode", "rate_drop", params.rate_drop)
 
 
@@ -154,7 +159,7 @@ def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
         "max_cat_to_onehot": 100_000,
         "num_parallel_tree": params.num_parallel_tree,
         "nthread": 1,
-        **({name: getattr(params, name) for name in ("booster", *OF_BOOSTERS)} if params.drops_trees else {}),
+        **_dropping(params),
     }
 
 
