@@ -2,12 +2,12 @@
 
     python benchmarks/bench_sealed.py [--rows N] [--features D] [--bins B] [--participants M] [--depth D] [--trees T]
                                       [--repeat R] [--link local] [--topology star] [--positives SHARE] [--weight W]
-                                      [--json]
+                                      [--objective NAME] [--json]
 
 Whole fits in turns, of which the least time of each counts; rounds, hops and bytes from the meter. By default the
 paper's job: 10,000 x 10, 10 bins, depth 3, 3 trees, 4 participants. Both joined models must have the same splits, and
 the largest difference of their margins is told. With --positives a class is rare, and with --weight each of its rows
-weighs as much more.
+weighs as much more. Objectives of numbers have labels that are drawn for them: counts, or amounts of which many are 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from bench_plain import in_turns
 from bench_train import calibration_seconds, make_table
-from mpfedxgb import FedXGBClassifier, join
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.tree.nodes import Leaf
 from plain_table import table
 
@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--topology", default="star", choices=["star", "mesh"], help="how participants are connected")
     parser.add_argument("--positives", type=float, default=0.5, help="share of the second class (default a half)")
     parser.add_argument("--weight", type=float, default=1.0, help="weight of a row of the second class (default 1)")
+    parser.add_argument("--objective", default="binary:logistic", help="(default binary:logistic)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
     result = measure(**{name: value for name, value in vars(args).items() if name != "json"})
@@ -57,6 +58,7 @@ def measure(
     topology: str = "star",
     positives: float = 0.5,
     weight: float = 1.0,
+    objective: str = "binary:logistic",
 ) -> dict[str, Any]:
     """Return times and counts of both modes, and how their models differ."""
     X, y = make_table(rows, features)
@@ -64,8 +66,12 @@ def measure(
         score = X.sum(axis=1) + np.random.default_rng(5).normal(size=rows)
         y = (score > np.quantile(score, 1 - positives)).astype(int)
     weights = None if weight == 1 else np.where(y == 1, weight, 1.0)
+    make: Any = FedXGBClassifier if objective.startswith("binary:") else FedXGBRegressor
+    if make is FedXGBRegressor:
+        y = _numbers(X, objective)
     models = {
-        security: FedXGBClassifier(
+        security: make(
+            objective=objective,
             security=security,
             participants=participants,
             n_estimators=trees,
@@ -79,7 +85,7 @@ def measure(
     seconds = in_turns(
         repeat, *(lambda model=model: model.fit(X, y, sample_weight=weights) for model in models.values())
     )
-    margins = [model.decision_function(X) for model in models.values()]
+    margins = [model.predict(X, output_margin=True) for model in models.values()]
     return {
         "rows": rows,
         "trees": trees,
@@ -93,7 +99,16 @@ def measure(
     }
 
 
-def _counts(model: FedXGBClassifier) -> dict[str, float]:
+def _numbers(X: Any, objective: str) -> Any:
+    """Return labels that hang together with the table: counts, and for gamma's and Tweedie's loss amounts."""
+    rng = np.random.default_rng(6)
+    counts = rng.poisson(np.exp(X.mean(axis=1))).astype(np.float64)
+    return (
+        counts if objective == "count:poisson" else (counts + (objective == "reg:gamma")) * rng.gamma(2.0, size=len(X))
+    )
+
+
+def _counts(model: Any) -> dict[str, float]:
     run, trees = model.run_, model.run_.trees
     setup, aux = run.phases["setup"], [run.roles[name] for name in run.auxiliaries]
     return {
@@ -105,7 +120,7 @@ def _counts(model: FedXGBClassifier) -> dict[str, float]:
     }
 
 
-def _splits(model: FedXGBClassifier) -> list[Any]:
+def _splits(model: Any) -> list[Any]:
     """Return the joined trees without what only one of the modes has: gains and leaf weights."""
     trees = join(model.partial_models_).trees
     return [[None if isinstance(node, Leaf) else replace(node, gain=None) for node in tree] for tree in trees]

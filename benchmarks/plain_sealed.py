@@ -48,7 +48,9 @@ class Encoded:
 
 def encode(params: TrainParams, labels: Labels, rounds: int | None = None, eval_rows: int = 0) -> Encoded:
     """Return labels and row weights as integers, at the finest scales that fit."""
-    rows, is_logistic = len(labels.y), params.objective == "binary:logistic"
+    form = params.loss.sealed
+    assert form is not None
+    rows, is_logistic = len(labels.y), form.is_logistic
     plan = scales.plan(params, rows)
     base = np.full(rows + eval_rows, params.loss.base_margin(labels.y, labels.weight, labels.base_score, 1)[0])
     if labels.base_margin is not None:
@@ -56,6 +58,8 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None, eval_
     own = [margins[0] for margins in labels.eval_base_margin if margins is not None]
     if own:
         base[rows:] = np.concatenate(own)
+    if form.power is not None:
+        return _encode_means(params, labels, base, form.power, params.n_estimators if rounds is None else rounds)
     g_cap = min(plan.g_cap, LARGEST_G)
     places = PLACES if is_logistic else _finest(np.abs(labels.y - base[:rows]).max(), g_cap // SHARE_OF_LABELS)
     weights, more, rounding = None, 0, 36 if is_logistic else 24
@@ -68,7 +72,7 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None, eval_
     h_places = PLACES if is_logistic or weights is not None else 16
     scale = scales.scale(params, plan, rows, places + more, h_places + more)
     start = _times_power(base if is_logistic else np.zeros(len(base)), places)
-    y = labels.y.astype(np.int64) << PLACES if is_logistic else _times_power(labels.y - base[:rows], places)
+    y = _times_power(labels.y if is_logistic else labels.y - base[:rows], places)
     count = params.n_estimators if rounds is None else rounds
     most = None
     if params.largest_step:
@@ -76,6 +80,41 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None, eval_
         most = math.floor(step + Fraction(1, 2))
     sealed = reference.RefSealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding, most)
     return Encoded(y, weights, sealed, places, scale)
+
+
+def _encode_means(params: TrainParams, labels: Labels, base: Any, p: float, rounds: int) -> Encoded:
+    """Return the same for a loss of positive means: e^((2 - p) F) and y e^((1 - p) F) of the first round fit 2^8."""
+    y, rows = labels.y, len(labels.y)
+    plan = scales.plan(params, rows)
+    held, lam_bits = plan.g_cap.bit_length() - 1, _finest(params.reg_lambda, plan.lam_cap)
+    places = PLACES if params.weighted else held - 10
+    unit = places
+    if p < 2:
+        largest = max(np.exp((2 - p) * base[:rows]).max(), (y * np.exp((1 - p) * base[:rows])).max())
+        unit = min(_finest(largest, 1 << (places + 8)), lam_bits)
+    factor = (places - unit) * math.log(2.0)
+    moved = factor / (2 - p) if p < 2 else 0.0
+    start = _times_power(base - moved, PLACES)
+    if p == 1:
+        numbers = _times_power(y, unit)
+    else:
+        with np.errstate(divide="ignore"):
+            logs = (np.log(y) - factor) / (p - 1) - moved
+        numbers = _times_power(np.where(y > 0, logs, -(2.0**30)), PLACES)  # e^-(2^30) is 0 enough
+    weights, more, rounding = None, 0, 26
+    if labels.weight is not None:
+        rounding += 34 - held
+        f_w = min(_finest(labels.weight.max(), 1 << 26), lam_bits - unit + rounding)
+        weights, more = _times_power(labels.weight, f_w), f_w - rounding
+    scale = scales.scale(params, plan, rows, unit + more, unit + more)
+    most, rate = None, params.learning_rate
+    if params.largest_step:
+        step = Fraction(float(np.float32(rate))) * Fraction(params.largest_step) * Fraction(2) ** PLACES
+        most = math.floor(step + Fraction(1, 2))
+        if p == 1:  # h is e^(F + step), of which e^F is computed
+            rate /= math.exp(float(np.float32(params.largest_step)))
+    sealed = reference.RefSealed(False, rounds, rate, start, rounding=rounding, largest=most, power=p, e_places=places)
+    return Encoded(numbers, weights, sealed, PLACES, scale)
 
 
 def _finest(largest: float, cap: int) -> int:

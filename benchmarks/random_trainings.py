@@ -159,11 +159,10 @@ def random_sealed_training(seed: int) -> Training:
     of 0, which is refused, becomes another.
     """
     drawn, rng = random_training(seed), np.random.default_rng([seed, 1])
-    y, weight = drawn.y, drawn.weight
-    others = ("objective", "leaf_epsilon", "eval_metric", *(name for name, _ in _PARAMETERS.values()))
-    others += ("num_parallel_tree", "rate_drop", "one_drop")
-    params = {k: v for k, v in drawn.params.items() if k not in others}
-    if drawn.has_classes:
+    objective, y, weight, params = drawn.objective, drawn.y, drawn.weight, _on_secrets(drawn)
+    if objective in _ON_SECRETS:
+        y = y * (rng.choice([1.0, 1.0, 1e-6, 1e3]) if objective in _OF_MEANS else 1)
+    elif drawn.has_classes:
         objective, y = "binary:logistic", (y > y.min()).astype(np.int64)
         y[:2] = 0, 1  # as in `random_training`, and these two count
     else:
@@ -186,13 +185,31 @@ def random_sealed_training(seed: int) -> Training:
         params["n_estimators"] = 3 * int(params["n_estimators"])
     params |= {"security": "sealed", "topology": str(rng.choice(["star", "mesh"]))}
     if drawn.evaluates:
-        params["eval_metric"] = ["logloss" if drawn.has_classes else "rmse"]
+        params["eval_metric"] = _METRICS.get(objective, ["rmse"])[:1]
     start = drawn.base_margin
     if start is not None:  # of several classes those of one
         start = start.reshape(len(y), -1)[:, 0]
     return Training(
         seed, objective, params, drawn.tables, y, weight, drawn.evaluates, drawn.evaluation_weight, base_margin=start
     )
+
+
+def _on_secrets(drawn: Training) -> dict[str, Any]:
+    """Return the parameters of a training that go with a sealed one."""
+    others = {
+        "objective",
+        "leaf_epsilon",
+        "eval_metric",
+        "num_parallel_tree",
+        "rate_drop",
+        "one_drop",
+        *(name for name, _ in _PARAMETERS.values()),
+    }
+    others -= {"objective", "tweedie_variance_power"} if drawn.objective in _ON_SECRETS else set()
+    params = {k: v for k, v in drawn.params.items() if k not in others}
+    if "tweedie_variance_power" in params:
+        params["tweedie_variance_power"] = max(params["tweedie_variance_power"], 1.03125)
+    return params
 
 
 # Tables
@@ -422,6 +439,9 @@ def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) 
         params["colsample_bynode"] = float(rng.choice([0.4, 0.8, 1.0]))
     return params
 
+
+_ON_SECRETS = ("binary:logitraw", "reg:logistic", *_OF_MEANS)
+"""What a sealed training takes as it is drawn, beside those that stand for all others."""
 
 _METRICS = {
     "binary:logistic": ["logloss", "error", "auc", "aucpr"],

@@ -1,19 +1,22 @@
-"""The integer sigmoid against the logistic function at every margin that it tells apart, all 2^29 of them.
+"""The integer sigmoid and exponential against the true ones at every margin that they tell apart, all 2^29 of them.
 
-    python benchmarks/sigmoid_error.py
+    python benchmarks/sigmoid_error.py [--rate RATE]
 
-Prints the largest error in units of 2^-24 and where it is, the range of p, and at how many margins p falls while the
-margin rises by one unit: the quadratics of neighbouring segments need not meet. Some 15 seconds. Exit code 1 if an
-error is a unit or more.
+Prints the sigmoid's largest error in units of 2^-24 and where it is, the range of p, and at how many margins p falls
+while the margin rises by one unit: the quadratics of neighbouring segments need not meet. With --rate it looks at
+exp(rate x) instead: the largest error beyond a unit, relative to exp. Some 15 seconds, more for smaller rates, whose
+ranges have more numbers. Exit code 1 if an error is larger than the module says.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import dataclass
 
 import numpy as np
 
+from mpfedxgb.exponential import exponential
 from mpfedxgb.sigmoid import LIMIT, PLACES, sigmoid
 
 _AT_ONCE = 1 << 21
@@ -40,8 +43,27 @@ class Errors:
         self.least, self.most = min(self.least, int(p.min())), max(self.most, int(p.max()))
 
 
+def of_exponential(rate: float) -> tuple[float, float]:
+    """Return the largest error for exp < 1 in units of 2^-24, and of all beyond a unit, relative to exp."""
+    f, small, beyond = exponential(rate), 0.0, 0.0
+    for first in range(f.low, f.low + f.width, _AT_ONCE):
+        x = np.arange(first, min(first + _AT_ONCE, f.low + f.width))
+        true = np.exp(rate * np.ldexp(x.astype(np.float64), -PLACES))
+        off = np.abs(np.ldexp(f.at(x).astype(np.float64), -PLACES) - true)
+        small = max(small, float(off[true < 1].max(initial=0.0)) * (1 << PLACES))
+        beyond = max(beyond, float(((off - 2.0**-PLACES) / true).max()))
+    return small, beyond
+
+
 def main() -> None:
     """Look everywhere and print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=float, help="of the exponential, from 1/32 to 1")
+    rate = parser.parse_args().rate
+    if rate is not None:
+        small, beyond = of_exponential(rate)
+        print(f"exp({rate:g} x): error {small:.4f} units of 2^-{PLACES} below 1; beyond a unit 2^{np.log2(beyond):.2f}")
+        sys.exit(0 if beyond < 2.0 ** (-22.4 if rate == 1 else -20.6) else 1)
     found = Errors()
     for first in range(-LIMIT, LIMIT, _AT_ONCE):
         found.add(first, first + _AT_ONCE)

@@ -16,6 +16,13 @@ def test_both_modes_come_from_one_run() -> None:
     assert "the same splits" in bench_sealed._page(result)
 
 
+def test_counts() -> None:
+    """Another objective, with labels that go with it."""
+    result = bench_sealed.measure(rows=300, trees=2, repeat=1, objective="count:poisson")
+    assert result["same_splits"]
+    assert result["largest_difference"] < 1e-5 * result["largest_margin"]
+
+
 def test_a_rare_class_that_weighs_more() -> None:
     """Fewer digits, but some; the weights count."""
     plain, heavy = (

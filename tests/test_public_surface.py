@@ -25,6 +25,7 @@ NAMES = {
     "plot_metrics",
     "plot_tree",
     "train",
+    "uplift",
 }
 STANDARD = {*sys.stdlib_module_names, "__main__", "__mp_main__"}
 

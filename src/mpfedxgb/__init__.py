@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mpfedxgb.api.federation import Federation
     from mpfedxgb.api.functions import cv, train
     from mpfedxgb.api.plotting import plot_importance, plot_metrics, plot_tree
+    from mpfedxgb.api.uplift import uplift
     from mpfedxgb.boosting.join import join
     from mpfedxgb.boosting.model import PartialModel
 
@@ -28,6 +29,7 @@ __all__ = [
     "plot_metrics",
     "plot_tree",
     "train",
+    "uplift",
 ]
 
 __version__ = "0.2.0.dev0"
@@ -44,6 +46,7 @@ _HOMES = {
     "plot_metrics": "mpfedxgb.api.plotting",
     "plot_tree": "mpfedxgb.api.plotting",
     "train": "mpfedxgb.api.functions",
+    "uplift": "mpfedxgb.api.uplift",
 }
 
 

@@ -23,6 +23,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.exponential import exponential
 from mpfedxgb.sigmoid import PLACES, sigmoid
 
 Ints = npt.NDArray[np.int64]
@@ -311,6 +312,8 @@ class RefSealed:
     `start` is that of all rows, or (all rows,) where they have their own.
     |g| is held to `g_cap` in regression. h is in units of 2^-h_places, but for the units of row weights: a weight of
     2^rounding leaves g and h as they are. `largest` bounds leaf weights, in the units of margins.
+
+    A loss of positive means has a `power` p: e^((2 - p) F) and e^((p - 1) (y - F)) are in units of 2^-e_places, 1 too.
     """
 
     is_logistic: bool
@@ -321,6 +324,8 @@ class RefSealed:
     h_places: int = PLACES
     rounding: int = 24
     largest: int | None = None
+    power: float | None = None
+    e_places: int = PLACES
 
 
 def train_sealed(
@@ -359,6 +364,8 @@ def sealed_gradients(
         p = [int(one) for one in sigmoid(F)]
         g = [one - int(label) for one, label in zip(p, y, strict=True)]
         h = [_round(Fraction(one * ((1 << PLACES) - one), 1 << PLACES)) for one in p]
+    elif sealed.power is not None:
+        g, h = _of_means(sealed.power, sealed.e_places, F, y)
     else:
         g = [min(max(int(m) - int(label), -sealed.g_cap), sealed.g_cap) for m, label in zip(F, y, strict=True)]
         h = [1 << sealed.h_places] * len(g)
@@ -367,6 +374,15 @@ def sealed_gradients(
         g, h = ([_round(a * share) for a, share in zip(part, shares, strict=True)] for part in (g, h))
     counts = np.ones(len(g), np.int64) if inside is None else inside.astype(np.int64)
     return np.array(g, np.int64) * counts, np.array(h, np.int64) * counts
+
+
+def _of_means(power: float, places: int, F: Ints, y: Ints) -> tuple[list[int], list[int]]:
+    """Return g = b - a and h = (2 - p) b + (p - 1) a, each product rounded: Poisson's loss for p = 1, gamma's for 2."""
+    one = np.full(len(F), 1 << places)
+    b = one if power == 2 else exponential(2 - power).at(F, places)
+    a = y if power == 1 else exponential(power - 1).at(y - F, places)
+    p, parts = Fraction(power), list(zip(b.tolist(), a.tolist(), strict=True))
+    return [i - j for i, j in parts], [_round((2 - p) * i) + _round((p - 1) * j) for i, j in parts]
 
 
 def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int, alpha: int = 0) -> int:

@@ -397,7 +397,7 @@ def single() -> FedXGBClassifier:
         ({"bank": BANK_TABLE, "telecom": TELECOM_TABLE[:5]}, ("telecom", "5 rows", "bank 70")),
         ({"bank": BANK_TABLE, "shop": TELECOM_TABLE}, ("bank, shop", "bank, telecom", "one table for each")),
         ([BANK_TABLE, TELECOM_TABLE], ("P1, P2", "bank, telecom")),
-        ({"bank": BANK_TABLE}, ("at least two participants", "not 1")),
+        ({"bank": BANK_TABLE}, ("tables of bank", "bank, telecom", "one table for each")),
         ({"bank": pd.concat([BANK_TABLE] * 2, axis=1), "telecom": TELECOM_TABLE}, ("bank", "twice", "rename")),
         (halves(X[:0]), ("bank", "no rows")),
         (with_value("calls", INF), ("telecom", "'calls'", "infinity")),

@@ -146,7 +146,11 @@ def test_what_cannot_be_trained_is_answered() -> None:
     for call, error, says in (
         (lambda: mpfedxgb.train(PARAMS, wrong), DataError, r"table is a dict; give mpfedxgb.FederatedTable\("),
         (lambda: mpfedxgb.train(PARAMS, FederatedTable(PARTS)), DataError, "table has no label"),
-        (lambda: mpfedxgb.train(PARAMS | {"n_estimators": 3}, BINARY), SettingsError, "num_boost_round says how many"),
+        (
+            lambda: mpfedxgb.train(PARAMS | {"n_estimators": 3}, BINARY),
+            SettingsError,
+            "it is the argument num_boost_round",
+        ),
         (lambda: mpfedxgb.train(PARAMS, BINARY, maximize=True), SettingsError, "return the negative value"),
         (lambda: mpfedxgb.train(PARAMS | {"num_class": 5}, BINARY), SettingsError, "the labels have 2 classes"),
         (lambda: mpfedxgb.train(PARAMS | {"eata": 1}, BINARY), UnknownParameterError, "no parameter eata"),

@@ -43,7 +43,11 @@ class TestRefused:
         ("kind", "parameters", "told"),
         [
             ("regression", {"objective": "reg:pseudohubererror"}, ("mode", "objective", "reg:pseudohubererror")),
-            ("counts", {"objective": "count:poisson"}, ("mode", "objective", "count:poisson")),
+            (
+                "counts",
+                {"objective": "reg:tweedie", "tweedie_variance_power": 1.01},
+                ("mode", "tweedie_variance_power", 1.01),
+            ),
             ("regression", {"objective": lambda y, m: (m - y, 1 + 0 * m)}, ("mode", "objective", "custom")),
             ("regression", {"reg_lambda": 0.0}, ("mode", "reg_lambda", 0.0)),
             (

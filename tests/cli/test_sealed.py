@@ -73,7 +73,7 @@ def test_a_file_to_evaluate_on_that_is_trained_on(shell: Shell, table: Path, tmp
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--objective", "count:poisson"), "'count:poisson' is not covered by security='sealed'"),
+        (("--objective", "reg:absoluteerror"), "'reg:absoluteerror' is not covered by security='sealed'"),
         (("--reg-lambda", 0), "reg_lambda=0.0 does not go with security='sealed'"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 
 from mpfedxgb.boosting.scales import UNKNOWN, plan
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.modes.sealed.gradients import SealedLabels, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.encoding import SealedLabels, plain_gradients, sealed_rules
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.entries import Entry, Run, entries_in
 from mpfedxgb.party.roster import MakeSource
@@ -280,11 +280,13 @@ MASKED = [
 """Steps of a sealed training in which something is masked."""
 
 
-@pytest.mark.parametrize("step", MASKED)
-def test_a_forgotten_mask_is_not_uniform(step: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "step"), [*(("binary", step) for step in MASKED), ("amounts", "gradients/exponential")]
+)
+def test_a_forgotten_mask_is_not_uniform(kind: str, step: str) -> None:
     """Negative control: leave the masks of one step out, and the test of uniformity notices."""
     streams, recorder = Spoilt(sound, lambda m, label, _: Zeros() if label.endswith(step) else None), Recorder()
-    run_sealed(sealed(sealed_of("binary", 2), n_estimators=6), SessionSettings(insecure_seed=7), recorder, streams)
+    run_sealed(sealed(sealed_of(kind, 2), n_estimators=6), SessionSettings(insecure_seed=7), recorder, streams)
 
     assert streams.count > 0
     assert joint([p for p, _ in p_outside_ledger(recorder, 2, (Entry.TREE_SHAPE,))]) < THRESHOLD

@@ -18,6 +18,7 @@ from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.data import Table
+from mpfedxgb.exponential import exponential
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.sigmoid import LIMIT
 from mpfedxgb.tree.nodes import Scorer
@@ -33,6 +34,7 @@ from support.views import Recorder
 
 SEED = 7
 ROWS, EVAL_ROWS = 45, 15
+OBJECTIVES = {"binary": "binary:logistic", "regression": "reg:squarederror", "counts": "count:poisson"}
 Ints = npt.NDArray[np.int64]
 
 
@@ -82,6 +84,8 @@ def labels_of(problem: Problem, size: float) -> Any:
     """Return the labels, those of regression with a largest of `size`; 0 stands for labels that are all equal."""
     if problem.kind == "binary":
         return problem.y.astype(np.float64)
+    if problem.kind == "counts":
+        return size * problem.y
     return np.full(len(problem.y), 2.5) if size == 0 else size * problem.y / np.abs(problem.y).max()
 
 
@@ -95,8 +99,8 @@ def training_of(problem: Problem, y: Any, weight: Any, evaluates: bool, **params
         ]
         for rows in (slice(0, ROWS), slice(ROWS, None))
     )
-    objective = "binary:logistic" if problem.kind == "binary" else "reg:squarederror"
-    settings = TrainParams(objective=objective, security="sealed", weighted=weight is not None, **params)
+    named: dict[str, Any] = {"objective": OBJECTIVES[problem.kind]} | params
+    settings = TrainParams(**named, security="sealed", weighted=weight is not None)
     labels = Labels(y[:ROWS], weight, eval_y=[y[ROWS:]] if evaluates else ())
     return Training(settings, first, labels, [rest] if evaluates else [])
 
@@ -184,7 +188,62 @@ def test_random_trainings_are_lossless(
     assert_all_lossless(training, seed, topology)
 
 
+@examples(15)
+@given(
+    seed=st.integers(0, 10**6),
+    participants=st.integers(2, 4),
+    objective=st.sampled_from(["count:poisson", "reg:gamma", "reg:tweedie"]),
+    power=st.sampled_from([1.03125, 1.3, 1.5, 1.96875]),
+    weights=st.sampled_from([None, None, "steps", "far apart"]),
+    size=st.sampled_from([1e-6, 1.0, 1.0, 1e6]),
+    evaluates=st.booleans(),
+    topology=st.sampled_from(TOPOLOGIES),
+    reg_lambda=st.sampled_from([0.4, 1.0, 100.0]),
+    learning_rate=st.sampled_from([0.3, 1.0, 3.0]),
+    max_bin=st.sampled_from([2, 5, 32]),
+    subsample=st.sampled_from([1.0, 0.6]),
+)
+def test_random_positive_means_are_lossless(
+    seed: int,
+    participants: int,
+    objective: str,
+    power: float,
+    weights: str | None,
+    size: float,
+    evaluates: bool,
+    topology: str,
+    **params: Any,
+) -> None:
+    """Counts, ratios and amounts of any size, in their own units; labels of 0 where the loss takes them."""
+    problem = small_problem(seed, "counts", ROWS + EVAL_ROWS, participants)
+    y = labels_of(problem, size) + (size if objective == "reg:gamma" else 0)
+    y[0] += size
+    if objective == "reg:tweedie":
+        params["tweedie_variance_power"] = power
+    weight = weights_of(np.random.default_rng(seed), weights)
+    if weight is not None:
+        params["reg_lambda"] = max(params["reg_lambda"], float(weight.max()) / 2000)
+    training = training_of(problem, y, weight, evaluates, objective=objective, n_estimators=3, max_depth=2, **params)
+    assert_all_lossless(training, seed, topology)
+
+
 # What is extreme
+
+
+@pytest.mark.parametrize("objective", ["count:poisson", "reg:gamma", "reg:tweedie"])
+def test_margins_beyond_the_range_of_the_exponential(objective: str) -> None:
+    """A rate of 300 sends margins beyond both ends, where e is 0 or as at the top, and training goes on from there."""
+    problem = small_problem(3, "counts", ROWS + EVAL_ROWS)
+    y = labels_of(problem, 1.0) + (objective == "reg:gamma")
+    training = training_of(
+        problem, y, None, False, objective=objective, n_estimators=4, learning_rate=300.0, min_child_weight=0.0
+    )
+    answer = assert_all_lossless(training, 3, "star")
+    f = exponential({"count:poisson": 1.0, "reg:gamma": 1.0, "reg:tweedie": 0.5}[objective])
+    x = answer.margins if objective != "reg:gamma" else answer.encoded.y - answer.margins[:, :ROWS]
+    assert (x > f.low + f.width).any()
+    assert (x < f.low).any()
+    assert (answer.margins[-1] != answer.margins[-2]).any()
 
 
 def test_margins_beyond_the_range_of_the_sigmoid() -> None:

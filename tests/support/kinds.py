@@ -99,6 +99,7 @@ KIND_OF = {
         "kinds",
         "machine",
         "parameter_page",
+        "exponential",
         "sigmoid",
     )
 }

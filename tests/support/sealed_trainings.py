@@ -59,6 +59,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "nothing to split": ("nothing to split", {}),
     "nothing to gain": ("nothing to gain", {}),
     RESUMED: ("evaluation rows", {"n_estimators": 3}),
+    "counts": ("counts", {}),
+    "gamma": ("gamma", {"weighted": True}),
+    "amounts": ("counts", {"objective": "reg:tweedie", "subsample": 0.6}),
+    "shares": ("binary", {"objective": "reg:logistic"}),
 }
 """Every objective and option of a sealed training: the strict training that it is like, and what else it has."""
 

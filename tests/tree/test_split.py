@@ -299,11 +299,12 @@ def test_nodes_leave_the_batch() -> None:
         data, vectors = federation.publish(party), share_gradients(party, gh)
         sums = aggregate_buckets(party, data, vectors)
         level = Level([(k, k) for k in range(4)], share_members(party, members), as_secret(party, vectors), sums)
-        assert select_nodes(level, [0, 1, 2, 3]) is level
-        bare = select_nodes(Level(level.nodes, level.members), [1])
+        assert select_nodes(level, [0, 1, 2, 3], True) is level
+        bare = select_nodes(Level(level.nodes, level.members), [1], True)
         assert bare.gh is None
         assert bare.sums is None
-        some = select_nodes(level, [2, 0])
+        assert select_nodes(level, [2, 0], False).gh is None
+        some = select_nodes(level, [2, 0], True)
         assert some.gh is not None
         assert some.sums is not None
         return Family(list(some.nodes), [], *(opened(party, x) for x in (some.members, some.gh, some.sums)))

@@ -114,8 +114,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     security : "strict", "sealed", "paper" or "none", default "strict"
         "sealed" shows nobody anything of a training row; "paper" reveals more. With "strict" the active participant
         learns which of its training rows share a leaf. With "sealed" nobody learns anything about a training row
-        (docs/sealed.md): more message rounds, the same trees; for "binary:logistic" and "reg:squarederror", with
-        reg_lambda above 0, and scored with all trees at once. "paper" runs the paper's algorithms as printed
+        (docs/sealed.md): more message rounds, the same trees; for logistic losses, squared error, counts and amounts,
+        with reg_lambda above 0, and scored with all trees at once. "paper" runs the paper's algorithms as printed
         (docs/paper-vs-strict.md), to study them: for two classes or squared error, min_child_weight=0, reg_lambda above
         0, no weights, no column samples. "none" computes the model of "strict" in the clear, in this process and fast,
         and protects nothing: for experiments and grid searches.

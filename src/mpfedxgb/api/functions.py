@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -151,25 +151,9 @@ def cv(
     params = _as_dict(params)
     if metrics:
         params["eval_metric"] = [metrics] if isinstance(metrics, str) else list(metrics)
-    hides_rows = facts_of(params.get("security")).hides_rows
-    results: list[dict[str, dict[str, list[float]]]] = []
-    for inside, outside in _folds(_filled(table, "table"), nfold, stratified, folds, seed, shuffle):
-        parts = {"train": table[inside], "test": table[outside]}
-        watched = [(part, name) for name, part in parts.items() if name == "test" or not hides_rows]
-        seen: dict[str, Any] = {}
-        train(
-            params,
-            parts["train"],
-            num_boost_round,
-            evals=watched,
-            obj=obj,
-            maximize=maximize,
-            evals_result=seen,
-            verbose_eval=False,
-            callbacks=callbacks,
-            custom_metric=custom_metric,
-        )
-        results.append(seen)
+    chosen = read_folds(table, nfold, stratified, folds, seed, shuffle)
+    more = {"obj": obj, "maximize": maximize, "callbacks": callbacks, "custom_metric": custom_metric}
+    results = metrics_of_folds(params, table, num_boost_round, chosen, **more)
     summary = _summary(results)
     if early_stopping_rounds is not None:
         last = list(results[0]["test"])[-1]
@@ -178,6 +162,28 @@ def cv(
     if lines := EvaluationLines.read(verbose_eval):
         lines.print_summary(summary, show_stdv)
     return pd.DataFrame(summary) if as_pandas else summary
+
+
+Metrics = dict[str, dict[str, list[float]]]
+"""Evaluation rows -> metric -> one value for each boosting round."""
+
+
+def metrics_of_folds(
+    params: Params, table: FederatedTable, num_boost_round: int, folds: Iterable[Fold], **more: Any
+) -> list[Metrics]:
+    """Return the metrics of a training on each fold, of its "test" rows and, where nothing hides them, of "train".
+
+    Further arguments are those of `train`.
+    """
+    hides_rows = facts_of(_as_dict(params).get("security")).hides_rows
+    results: list[Metrics] = []
+    for inside, outside in folds:
+        parts = {"train": table[inside], "test": table[outside]}
+        watched = [(part, name) for name, part in parts.items() if name == "test" or not hides_rows]
+        seen: Metrics = {}
+        train(params, parts["train"], num_boost_round, evals=watched, evals_result=seen, verbose_eval=False, **more)
+        results.append(seen)
+    return results
 
 
 class _Labelled:
@@ -238,9 +244,10 @@ def _estimator(
     named = {
         ALIASES[name] if name in _OWN_NAMES and name in ALIASES else name: v for name, v in _as_dict(params).items()
     }
-    if "n_estimators" in named:
-        text = f"params has n_estimators={named['n_estimators']!r}; num_boost_round says how many rounds"
-        raise SettingsError(text, "place", "n_estimators", named["n_estimators"])
+    places = {"n_estimators": "num_boost_round", "early_stopping_rounds": "", "callbacks": ""}
+    for name in (name for name in places if name in named):
+        text = f"params has {name}={named[name]!r}; it is the argument {places[name] or name}"
+        raise SettingsError(text, "place", name, named[name])
     if maximize is not None:
         text = (
             f"maximize={maximize!r} is not supported: metrics say themselves whether more is better, and of a custom "
@@ -281,20 +288,23 @@ def _check_classes(table: FederatedTable, model: Model, params: Params) -> None:
         )
 
 
-def _folds(table: FederatedTable, nfold: int, stratified: bool, folds: Any, seed: int, shuffle: bool) -> Iterator[Fold]:
+def read_folds(
+    table: FederatedTable, nfold: int, stratified: bool = False, folds: Any = None, seed: int = 0, shuffle: bool = True
+) -> Iterator[Fold]:
     """Yield the folds, the same as XGBoost's: places in the order in which it has them."""
+    _filled(table, "table")
     if folds is not None and not hasattr(folds, "split"):
         yield from ((np.asarray(inside), np.asarray(outside)) for inside, outside in folds)
         return
     labels = np.asarray(table.label)
+    if folds is None and not 2 <= nfold <= len(table):
+        raise SettingsError(
+            f"nfold={nfold!r} does not go with {len(table)} rows; it is from 2 to that many", "range", "nfold", nfold
+        )
     if folds is not None or stratified:
         splitter = folds or StratifiedKFold(n_splits=nfold, shuffle=True, random_state=seed)
         yield from splitter.split(X=labels, y=labels)
         return
-    if not 2 <= nfold <= len(table):
-        raise SettingsError(
-            f"nfold={nfold!r} does not go with {len(table)} rows; it is from 2 to that many", "range", "nfold", nfold
-        )
     places = np.arange(len(table))
     if shuffle:
         places = np.random.RandomState(seed).permutation(len(table))  # XGBoost's folds; no secret
@@ -303,7 +313,7 @@ def _folds(table: FederatedTable, nfold: int, stratified: bool, folds: Any, seed
         yield np.concatenate([part for i, part in enumerate(parts) if i != k]), outside
 
 
-def _summary(results: Sequence[Mapping[str, Mapping[str, list[float]]]]) -> dict[str, list[float]]:
+def _summary(results: Sequence[Metrics]) -> dict[str, list[float]]:
     """Return mean and standard deviation over the folds, per evaluation set and metric, one per boosting round."""
     summary: dict[str, list[float]] = {}
     for name, metrics in results[0].items():
@@ -315,13 +325,17 @@ def _summary(results: Sequence[Mapping[str, Mapping[str, list[float]]]]) -> dict
     return summary
 
 
+def more_is_better(metric: str) -> bool:
+    """Return whether a metric of this name is to grow; custom ones are not."""
+    try:
+        return metric_of(metric, DEFAULTS).grows
+    except SettingsError:
+        return False
+
+
 def _rounds_kept(means: Sequence[float], metric: str, patience: int) -> int:
     """Return how many rounds early stopping keeps, those up to the best; all of them if it never comes to stop."""
-    try:
-        grows = metric_of(metric, DEFAULTS).grows
-    except SettingsError:  # a custom one
-        grows = False
-    best = 0
+    grows, best = more_is_better(metric), 0
     for t, value in enumerate(means):
         if value > means[best] if grows else value < means[best]:
             best = t

@@ -43,8 +43,13 @@ def write_report(
 
 def write_page(data: ReportData, path: Path) -> Path:
     """Write a page, for its owner only, and return its path."""
+    return write_text(page_html(data), path)
+
+
+def write_text(text: str, path: Path) -> Path:
+    """Write a text, for its owner only, and return its path."""
     try:
-        write_file(path, page_html(data))
+        write_file(path, text)
     except OSError as error:
         raise UserError(
             f"cannot write {path}: {error.strerror}; give a file in a folder that exists", "file", path.name

@@ -166,6 +166,12 @@ def cut(frame: pd.DataFrame, participants: Participants, missing: float = np.nan
 
     Numbers equal to `missing` are missing values. There are to be `least` parts or more.
     """
+    places = places_of(frame, participants, least)
+    return {owner: Table.of_places(frame, own, owner, missing) for owner, own in places.items()}
+
+
+def places_of(frame: pd.DataFrame, participants: Participants, least: int = 2) -> dict[str, list[int]]:
+    """Return whose columns of one table are whose, by their places."""
     names = [str(name) for name in frame.columns]
     _refuse_repeated(names)
     groups = _groups(names, participants)
@@ -175,7 +181,7 @@ def cut(frame: pd.DataFrame, participants: Participants, missing: float = np.nan
     if left_out:
         text = f"participants leaves out columns of X: {_some(left_out)}; give them to somebody or drop them"
         raise DataError(text, "missing", "participants", list(left_out))
-    return {owner: Table.of_places(frame, places, owner, missing) for owner, places in groups.items()}
+    return groups
 
 
 def _refuse_repeated(names: list[str]) -> None:

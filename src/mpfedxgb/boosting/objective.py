@@ -77,12 +77,23 @@ PRIVATE = ScalePolicy(h_most=H_MOST)
 class SealedForm:
     """How g and h are computed on secrets, with security="sealed": by the integer sigmoid, or as differences.
 
-    Their scales, of rows without weights and with them; a private one serves all rounds.
+    Their scales, of rows without weights and with them; a private one serves all rounds. With a `power` p from 1 to 2
+    they are those of Tweedie's deviance, of powers of the mean e^F: g = b - a and h = (2 - p) b + (p - 1) a for
+    b = e^((2 - p) F) and a = y e^((1 - p) F). That is Poisson's loss for p = 1 and gamma's for p = 2. What is computed
+    may be h over an `h_factor`, which all constants beside h then have, too.
     """
 
     is_logistic: bool
     scale: ScalePolicy
     weighted_scale: ScalePolicy
+    power: float | None = None
+    h_factor: float = 1.0
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """The rates of the exponentials b and a, 2 - p and p - 1; 0 stands for none."""
+        assert self.power is not None
+        return 2 - self.power, self.power - 1
 
 
 @dataclass(frozen=True, slots=True)

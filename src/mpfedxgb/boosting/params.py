@@ -165,6 +165,12 @@ class TrainParams:
         return policy
 
     @property
+    def h_factor(self) -> float:
+        """What hessians are over what is computed in their place, where that is another number."""
+        form = self.loss.sealed
+        return form.h_factor if form is not None and self.facts.hides_rows else 1.0
+
+    @property
     def outputs(self) -> int:
         """Margins of a row: one, or one per class."""
         return self.loss.outputs(self.num_class)

@@ -283,21 +283,26 @@ def gain_cap(rows: int, g_cap: int) -> int:
     return rows**2 * g_cap**2 + 1
 
 
+def _unit_of_h(params: TrainParams, f_h: int) -> Fraction:
+    """Return how many units of h~ are a hessian of 1."""
+    return Fraction(2) ** f_h / Fraction(params.h_factor)
+
+
 def _lambda(params: TrainParams, f_h: int) -> int:
     """Return lambda~, which vanishes with lambda only."""
-    lam = round(Fraction(params.reg_lambda) * Fraction(2) ** f_h)
+    lam = round(Fraction(params.reg_lambda) * _unit_of_h(params, f_h))
     return max(1, lam) if params.reg_lambda > 0 else lam
 
 
 def _gamma(params: TrainParams, f_g: int, f_h: int, cap: int) -> int:
     """Return gamma~, up to a cap that no gain reaches."""
-    exact = Fraction(max(params.gamma, SMALLEST_GAMMA)) * Fraction(2) ** (2 * f_g - f_h)
+    exact = Fraction(max(params.gamma, SMALLEST_GAMMA)) * Fraction(2) ** (2 * f_g) / _unit_of_h(params, f_h)
     return min(max(1, round(exact)), cap)
 
 
 def scale(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int) -> Scale:
     """Return the constants at given scales."""
-    mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
+    mcw = min(math.ceil(Fraction(params.min_child_weight) * _unit_of_h(params, f_h)), rows * public.h_cap + 1)
     mcw = least_hessian(params, mcw)
     alpha = min(round(Fraction(params.reg_alpha) * Fraction(2) ** f_g), public.alpha_cap(rows))
     delta = _delta(params, public, rows, f_g, f_h)
@@ -308,7 +313,7 @@ def _delta(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int
     """Return the bound on all weights, in the units of bounds."""
     if not params.largest_step:
         return public.weight_cap or None
-    exact = Fraction(params.largest_step) * Fraction(2) ** (f_g - f_h + public.places)
+    exact = Fraction(params.largest_step) * Fraction(2) ** (f_g + public.places) / _unit_of_h(params, f_h)
     if not public.weight_cap:
         return min(max(1, round(exact)), public.delta_cap(rows))
     steps = round(exact / (1 << public.coarse))

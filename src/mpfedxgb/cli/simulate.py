@@ -25,12 +25,13 @@ from mpfedxgb.boosting.metrics import METRICS, named_metrics
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
+from mpfedxgb.cli.uplift import compare_alone
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.directions import read_direction
 from mpfedxgb.data.files import read_table, write_table
 from mpfedxgb.errors import DataError, SettingsError
-from mpfedxgb.modes.facts import facts_of
+from mpfedxgb.modes.facts import NONE_WARNING, facts_of
 from mpfedxgb.report.trees import model_text
 
 Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
@@ -258,6 +259,13 @@ def simulate(
         ),
     ] = "star",
     # end of generated
+    uplift: Annotated[
+        bool,
+        typer.Option(
+            "--uplift", help="Train no federation, but compare the first participant alone with all, in the clear."
+        ),
+    ] = False,
+    folds: Annotated[int, typer.Option(help="Folds of --uplift's cross-validation.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON.")] = False,
 ) -> None:
     r"""Train a federation in this process: cut a table by columns, one part per participant, and write their models.
@@ -278,6 +286,12 @@ def simulate(
     mpfedxgb simulate credit.csv --label defaulted --out models \
         --holdout 0.2 --security none
     mpfedxgb report models
+
+    What others' columns bring over the first participant's own, by cross-validation in the clear:
+
+    \b
+    mpfedxgb simulate credit.csv --label defaulted --out alone-or-together \
+        --participants "age,income;calls,visits" --uplift
     """
     dealt = parse_participants(participants)
     _check_out(out, dealt if isinstance(dealt, int) else len(dealt))
@@ -290,8 +304,8 @@ def simulate(
         raise SettingsError(text, "missing", "early_stopping_rounds")
     objective, why = choose_objective(rows[1], objective)
     metrics = listed(eval_metric)
-    if not facts_of(security).runs_a_protocol:
-        typer.echo(f"mpfedxgb: {facts_of(security).warning}", err=True)
+    if uplift or not facts_of(security).runs_a_protocol:
+        typer.echo(f"mpfedxgb: {NONE_WARNING}", err=True)
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
     model = kind(
         participants=dealt,
@@ -334,6 +348,12 @@ def simulate(
         eval_metric=metrics or None,
         verbosity=0 if as_json else 1,
     )
+    if uplift:
+        if judged.kept_back:
+            text = "--uplift keeps rows back by itself, fold by fold; leave --holdout and --evaluate out"
+            raise SettingsError(text, "place", "uplift")
+        compare_alone(model, (X, y), folds, out, as_json)
+        return
     watches = judged.kept_back and bool(others or metrics or early_stopping_rounds is not None)
     model.fit(X, y, eval_set=[(judged.X, judged.y)] if watches else None)
     scores = score(model, judged, metrics)

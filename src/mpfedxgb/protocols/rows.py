@@ -33,6 +33,7 @@ from mpfedxgb.ring.kernels import U64, Threads
 from mpfedxgb.ring.planes import octets_of
 from mpfedxgb.ring.ring import PACKED, Data, Ring, Shape
 from mpfedxgb.ring.row_kernels import columns_of, look_up_rows, one_hot_words
+from mpfedxgb.ring.scratch import Scratch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,9 +111,9 @@ def split_rows(
 
 
 def splitting_rows(
-    party: Party, bits: Secret, x: Secret, threads: Threads | None = None, shared: Collection[int] = ()
+    party: Party, bits: Secret, x: Secret, threads: Threads | None = None, shared: Collection[int] = (), turn: int = 0
 ) -> Pending[Sides]:
-    """Prepare `split_rows` up to its opening. Rounds: 0. `threads` are this role's own."""
+    """Prepare `split_rows` up to its opening. Rounds: 0. `threads` are this role's own; `turn` says in whose memory."""
     if x.ring.limbs or x.ring.bitwise or len(x.shape) != 3:
         raise DoesNotFitError(
             f"rows are split of vectors (n, k, rows) in a ring of up to 64 bits, not of {x}", "type", "x"
@@ -127,7 +128,8 @@ def splitting_rows(
     if x.mask.is_hidden:
         work = _Follower(party, x, shared)
     else:
-        work = _Dealer(party, bits, x, shared) if party.is_dealer else _Participant(party, bits, x, shared)
+        kind = _Dealer if party.is_dealer else _Participant
+        work = kind(party, bits, x, shared, threads.scratch[turn])
     blocks = party.one_per_cost_class(
         _blocks(x.shape, party.settings.tuning.split_elements),
         lambda block: (_size(block[0], k, block[1]), len(_shared_in(shared, block))),
@@ -223,11 +225,12 @@ class _Follower:
 class _Dealer:
     """The coordinator's run: it deals products of masks, and keeps everyone's part of the new ones."""
 
-    def __init__(self, party: Party, bits: Secret, x: Secret, shared: Collection[int]) -> None:
+    def __init__(self, party: Party, bits: Secret, x: Secret, shared: Collection[int], scratch: Scratch) -> None:
         self.party, self.ring, self.shape, self.shared = party, x.ring, x.shape, shared
         self.rho, self.lam = _contiguous(bits.mask), _contiguous(x.mask)
-        self.parts = {m: np.empty(x.shape, x.ring.dtype) for m in range(1, party.roster.size + 1)}
-        self.masks = np.empty((2, *x.shape), x.ring.dtype)
+        parts = scratch.empty((party.roster.size, *x.shape), x.ring.dtype)
+        self.parts = dict(enumerate(parts, ACTIVE))
+        self.masks = scratch.empty((2, *x.shape), x.ring.dtype)
 
     def drawn(self, blocks: Iterable[Block], threads: Threads) -> Iterator[Drawn]:
         """Deal block by block, and yield everyone's part of the new mask."""
@@ -275,15 +278,15 @@ class _Dealer:
 class _Participant:
     """A participant's run."""
 
-    def __init__(self, party: Party, bits: Secret, x: Secret, shared: Collection[int]) -> None:
+    def __init__(self, party: Party, bits: Secret, x: Secret, shared: Collection[int], scratch: Scratch) -> None:
         self.party, self.ring, self.shape, self.shared = party, x.ring, x.shape, shared
         self.m_q, self.rho = _contiguous(bits.masked), _contiguous(bits.mask)
         if shared:  # this role's part of rho counts as a bit only together with the others'
             self.rho = self.rho.copy()
             self.rho[list(shared)] = 0
         self.masked, self.lam = _contiguous(x.masked), _contiguous(x.mask)
-        self.masks = np.empty((2 * x.shape[0], *x.shape[1:]), x.ring.dtype)
-        self.both = np.empty(self.masks.shape, x.ring.dtype)
+        self.masks = scratch.empty((2 * x.shape[0], *x.shape[1:]), x.ring.dtype)
+        self.both = scratch.empty(self.masks.shape, x.ring.dtype)
         self.part = self.both[: x.shape[0]]  # what is sent makes room for what is opened: this is most of the memory
 
     def drawn(self, blocks: Iterable[Block], threads: Threads) -> Iterator[Drawn]:

@@ -24,15 +24,21 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from mpfedxgb.ring.scratch import Scratch
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Threads:
-    """`count` threads; with one, the caller does everything itself. Threads start with the first work for them."""
+    """`count` threads; with one, the caller does everything itself. Threads start with the first work for them.
+
+    Row work comes again and again in the same sizes: beside them is the memory for it, `scratch`, for two in turns.
+    """
 
     def __init__(self, count: int = 1) -> None:
         self.count = count
+        self.scratch = (Scratch(), Scratch())
         self._pool: ThreadPoolExecutor | None = None
 
     def __repr__(self) -> str:
@@ -71,7 +77,9 @@ class Threads:
             yield begun.popleft().result()
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Let the threads end, and keep no memory."""
+        for scratch in self.scratch:
+            scratch.close()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

@@ -284,8 +284,9 @@ PARAMETERS = (
     _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
         objective="reg:pseudohubererror"),
     _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
-        "power of the mean by which reg:tweedie's variance grows; 2 is gamma's",
-        objective="reg:tweedie"),
+        "power of the mean by which reg:tweedie's variance grows; 2 is gamma's", objective="reg:tweedie",
+        modes=(InMode("sealed", number(1.03125, 1.96875),
+                      "on secrets it is from 1.03125 to 1.96875; nearer to its ends use count:poisson or reg:gamma"),)),
     _of_all("quantile_alpha", number(0.0, 1.0), 0.5, "which quantile reg:quantileerror predicts",
         objective="reg:quantileerror"),
     _of_xgboost("missing", ANYTHING, math.nan, "a number that stands for a missing value, beside NaN, None and pd.NA",
@@ -320,7 +321,7 @@ PARAMETERS = (
         '"sealed" shows nobody anything of a training row; "paper" reveals more',
         more='With "strict" the active participant learns which of its training rows share a leaf. With "sealed" '
         "nobody learns anything about a training row (docs/sealed.md): more message rounds, the same trees; for "
-        '"binary:logistic" and "reg:squarederror", with reg_lambda above 0, and scored with all trees at '
+        "logistic losses, squared error, counts and amounts, with reg_lambda above 0, and scored with all trees at "
         "once. \"paper\" runs the paper's algorithms as printed (docs/paper-vs-strict.md), to study them: for "
         "two classes or squared error, min_child_weight=0, reg_lambda above 0, no weights, no column samples. "
         '"none" computes the model of "strict" in the clear, in this process and fast, and protects '

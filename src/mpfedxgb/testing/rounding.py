@@ -20,7 +20,7 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objective import Floats, Objective, unchanged
 from mpfedxgb.boosting.objectives.classes import sigmoid
 from mpfedxgb.boosting.params import TrainParams, gradients_that_count
-from mpfedxgb.modes.sealed.gradients import encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.encoding import encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
@@ -198,12 +198,15 @@ def integer_gradients_of_sealed(
     g, h = plain_gradients(rules, margins.astype(np.int64), labels.y, labels.weights)
     w = np.ones(rows) if weight is None else weight
     off_g = w * (trees * 2.0 ** -(WEIGHT_BITS + 1) if labels.places > WEIGHT_BITS else 0.0)
+    factor = params.h_factor
+    reg_lambda, gamma = _lambda_and_gamma(scale)
     return RoundedGradients(
         np.ldexp(g.astype(np.float64), -scale.f_g)[None],
-        np.ldexp(h.astype(np.float64), -scale.f_h)[None],
+        np.ldexp(factor * h, -scale.f_h)[None],
         off_g[None],
         np.zeros((1, rows)),
-        *_lambda_and_gamma(scale),
+        factor * reg_lambda,
+        gamma / factor,
         lost_h=np.zeros(1),
         leaf_step=2.0 ** -min(WEIGHT_BITS, labels.places),
         bound_step=_bound_step(scale, plan),

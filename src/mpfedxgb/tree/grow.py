@@ -62,9 +62,10 @@ def grow(
         party.observer.on_progress(f"level {depth + 1} of {rules.max_depth}")
         level = _with_sums(party, data, level)  # 9-13
         best = find(party, data, level, round_, rules, depth)  # 3, 8, 14-20
-        leaves.close(select_nodes(level, np.flatnonzero(best.owner == NOBODY).tolist()))  # 42, 44
+        closing = np.flatnonzero(best.owner == NOBODY).tolist()
+        leaves.close(select_nodes(level, closing, rules.sums_in_leaves))  # 42, 44
         splitting = np.flatnonzero(best.owner != NOBODY).tolist()
-        level = select_nodes(level, splitting)
+        level = select_nodes(level, splitting, rules.sums_in_leaves or depth < rules.max_depth - 1)
         if not level.nodes:
             break
         splits = [(int(best.owner[i]), int(best.local[i])) for i in splitting]
@@ -190,7 +191,7 @@ def children(
             return Level(nodes, _both_sides(parent.members, inside))
         assert parent.gh is not None
         shared = {i for i, (owner, _) in enumerate(splits) if owner == party.roster.owning_coordinator}
-        going = splitting_rows(party, q, parent.gh, data.threads, shared)  # 33-34
+        going = splitting_rows(party, q, parent.gh, data.threads, shared, depth % 2)  # 33-34
         (inside,), (gh,) = open_groups(party, staying, [going])
         return Level(nodes, _both_sides(parent.members, inside), gh.both, parent.sums, gh.left)
 

@@ -194,15 +194,15 @@ class Level:
     fresh: RowVectors | None = None
 
 
-def select_nodes(level: Level, keep: Sequence[int]) -> Level:
-    """Return part of a level: the nodes that stay in the batch. Local."""
+def select_nodes(level: Level, keep: Sequence[int], with_gh: bool) -> Level:
+    """Return part of a level: the nodes that stay in the batch, `with_gh` if what follows needs g and h. Local."""
     if len(keep) == len(level.nodes):
         return level
     where = np.array(keep, np.int64)
     return Level(
         [level.nodes[i] for i in keep],
         level.members[where],
-        None if level.gh is None else level.gh[where],
+        level.gh[where] if with_gh and level.gh is not None else None,
         None if level.sums is None else level.sums[where],
     )
 

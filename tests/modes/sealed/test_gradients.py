@@ -13,14 +13,9 @@ from hypothesis import strategies as st
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
-from mpfedxgb.modes.sealed.gradients import (
-    END_HESSIAN,
-    GradientRows,
-    SealedRules,
-    plain_gradients,
-    sealed_rules,
-    secure_gradients,
-)
+from mpfedxgb.exponential import exponential
+from mpfedxgb.modes.sealed.encoding import SealedRules, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.gradients import END_HESSIAN, GradientRows, secure_gradients
 from mpfedxgb.party import Counts, Party, Roster, run_locally
 from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.protocols import Bit, Secret, Shares, share, share_bit
@@ -31,10 +26,16 @@ from support.evaluation import Evaluation, evaluate, operand
 from support.property_tests import examples
 
 GATES = ("none", "weights", "sample")
-OBJECTIVES = ("binary:logistic", "reg:squarederror")
-ROUNDS = {"binary:logistic": 16, "reg:squarederror": 3}
-BYTES = {"binary:logistic": 83, "reg:squarederror": 7}
-"""A row, by each auxiliary."""
+COSTS = {
+    "binary:logistic": (16, 83),
+    "reg:squarederror": (3, 7),
+    "count:poisson": (14, 79),
+    "reg:gamma": (14, 79),
+    "reg:tweedie": (18, 174),
+}
+"""Rounds, and bytes a row by each auxiliary."""
+
+OBJECTIVES = tuple(COSTS)
 
 MORE_ROUNDS, MORE_BYTES = 6, 54
 """Where rows have weights."""
@@ -81,7 +82,19 @@ def problem(seed: int, objective: str, gate: str, count: int) -> Problem:
     """Return rows: margins of any size there can be, ends of ranges and of segments, and labels of both kinds."""
     rng, rules = np.random.default_rng(seed), rules_of(objective, gate)
     most = (1 << (rules.margin_bits - 1)) - 1 - 2 * LIMIT - 2 * rules.g_cap
-    if rules.is_logistic:
+    if rules.rates is not None:
+        f = exponential(max(rules.rates))
+        most = -rules.no_label
+        y = (
+            rng.integers(0, 1 << (rules.e_places + 8), count)
+            if not rules.rates[1]
+            else rng.integers(-(1 << 28), 1 << 28, count)
+        )
+        if min(rules.rates) > 0:
+            y[rng.random(count) < 0.2] = rules.no_label
+        ends = [0, f.low, f.low - 1, f.low + f.width, f.low + f.width - 1, most, -most, -f.low - f.width, -f.low]
+        bits = 29
+    elif rules.is_logistic:
         y = rng.integers(0, 2, count) << PLACES
         ends = [0, LIMIT, LIMIT - 1, -LIMIT, -LIMIT - 1, most, -most, 1 << 19, (1 << 19) - 1, -(1 << 19), 1 << 18]
         bits = 29
@@ -131,7 +144,7 @@ def test_costs_are_those_of_the_docstring(objective: str, gate: str, topology: s
     """Rounds exactly, bytes to two a row, for margins of a usual size; nothing is revealed."""
     rows = 160
     found = problem(1, objective, gate, rows).evaluated(topology=topology)
-    rounds, sent = ROUNDS[objective], BYTES[objective]
+    rounds, sent = COSTS[objective]
     if gate == "weights":
         rounds, sent = rounds + MORE_ROUNDS, sent + MORE_BYTES
     assert [cost.rounds for cost in found.costs[1:]] == [rounds] * 3
@@ -143,10 +156,13 @@ def test_costs_are_those_of_the_docstring(objective: str, gate: str, topology: s
 def test_the_docstring_says_so() -> None:
     """Rounds and bytes, in words."""
     said = " ".join((secure_gradients.__doc__ or "").split())
-    log_loss, squares = OBJECTIVES
-    assert f"{ROUNDS[squares]} for squared error and {ROUNDS[log_loss]} for log-loss, and {MORE_ROUNDS} more" in said
-    assert f"{BYTES[squares]} bytes a row for squared error and {BYTES[log_loss]} for log-loss" in said
-    assert f"and {MORE_BYTES} more where rows have weights, by each auxiliary" in said
+    assert COSTS["count:poisson"] == COSTS["reg:gamma"]
+    for (log_loss, squares, one, _, two), unit, more in (
+        ([rounds for rounds, _ in COSTS.values()], "", MORE_ROUNDS),
+        ([sent for _, sent in COSTS.values()], " bytes a row", MORE_BYTES),
+    ):
+        listed = f"{squares}{unit} for squared error, {log_loss} for log-loss, {one} for one exponential and {two}"
+        assert f"{listed} for two, and {more} more where rows have weights" in said
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -155,7 +171,7 @@ def test_chunks_of_rows_are_worked_on_one_after_the_other(objective: str) -> Non
     some = problem(5, objective, "sample", 37)
     found = some.evaluated(tuning=Tuning(gradient_rows=16))
     np.testing.assert_array_equal(found.values[0].astype(np.int64), some.expected)
-    assert {cost.rounds for cost in found.costs[1:]} == {3 * ROUNDS[objective]}
+    assert {cost.rounds for cost in found.costs[1:]} == {3 * COSTS[objective][0]}
 
 
 def program(party: Party, some: Problem) -> Counts:

@@ -13,12 +13,20 @@ from mpfedxgb import reference
 from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import UserError
-from mpfedxgb.modes.sealed.gradients import SealedLabels, SealedRules, encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.exponential import TOP_BITS
+from mpfedxgb.modes.sealed.encoding import SealedLabels, SealedRules, encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.sigmoid import LIMIT
 from plain_sealed import encode
 from support.property_tests import examples
 
 OBJECTIVES = ("binary:logistic", "reg:squarederror")
+MEANS: dict[str, dict[str, Any]] = {
+    "count:poisson": {"max_delta_step": 0.0},
+    "reg:gamma": {},
+    "reg:tweedie": {},
+    "reg:tweedie of 1.2": {"objective": "reg:tweedie", "tweedie_variance_power": 1.2},
+}
+"""The losses of positive means, with what makes them."""
 
 
 def encoded(params: TrainParams, y: Any, weight: Any = None) -> tuple[SealedRules, SealedLabels]:
@@ -33,7 +41,17 @@ def encoded(params: TrainParams, y: Any, weight: Any = None) -> tuple[SealedRule
 def of_oracle(rules: SealedRules) -> reference.RefSealed:
     """Return what the oracle is told of a training with these rules."""
     places = rules.h_whole.bit_length() - 1
-    return reference.RefSealed(rules.is_logistic, 1, 0.3, g_cap=rules.g_cap, h_places=places, rounding=rules.rounding)
+    power = None if rules.rates is None else 2 - rules.rates[0]
+    return reference.RefSealed(
+        rules.is_logistic,
+        1,
+        0.3,
+        g_cap=rules.g_cap,
+        h_places=places,
+        rounding=rules.rounding,
+        power=power,
+        e_places=rules.e_places,
+    )
 
 
 @examples(60)
@@ -70,6 +88,81 @@ def test_everything_is_encoded_as_the_oracle_does(
         np.testing.assert_array_equal(labels.weights, expected.weights)
     assert (labels.places, labels.scale) == (expected.places, expected.scale)
     np.testing.assert_array_equal(labels.start, expected.sealed.start)
+
+
+def of_means(
+    rng: np.random.Generator, named: str, rows: int, size: float, weights: str, **options: Any
+) -> tuple[TrainParams, Any, Any]:
+    """Return parameters, labels and row weights of a loss of positive means; labels of 0 where it takes them."""
+    y = size * rng.gamma(1.0, size=rows)
+    if named != "reg:gamma":
+        y[rng.random(rows) < 0.3] = 0
+    y[0] = size
+    drawn = {"none": None, "light": 1e-9 * rng.random(rows) + 1e-12, "usual": rng.choice([0.0, 0.5, 1.0, 7.0], rows)}
+    weight = drawn[weights]
+    if weight is not None:
+        weight[0] = weight.max() or 1.0
+    known: dict[str, Any] = {"objective": named} | MEANS[named] | options
+    return TrainParams(**known, security="sealed", weighted=weight is not None), y, weight
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 10**6),
+    named=st.sampled_from(list(MEANS)),
+    rows=st.sampled_from([2, 3, 40, 3000]),
+    size=st.sampled_from([1e-30, 1e-6, 1.0, 30.0, 1e4]),
+    weights=st.sampled_from(["none", "light", "usual"]),
+    reg_lambda=st.sampled_from([0.1, 1.0, 1e6]),
+)
+def test_positive_means_are_encoded_as_the_oracle_does(
+    seed: int, named: str, rows: int, size: float, weights: str, reg_lambda: float
+) -> None:
+    """In units of their own, the same as the oracle's; g and h of the first round are as near as these units allow."""
+    rng = np.random.default_rng(seed)
+    params, y, weight = of_means(rng, named, rows, size, weights, reg_lambda=reg_lambda)
+    expected = encode(params, Labels(y, weight))
+    rules, labels = encoded(params, y, weight)
+
+    known = labels.y != rules.no_label
+    assert known.all() or (y[~known] == 0).all()
+    np.testing.assert_array_equal(labels.y[known], expected.y[known])
+    assert (labels.weights is None) == (expected.weights is None)
+    if labels.weights is not None and expected.weights is not None:
+        np.testing.assert_array_equal(labels.weights, expected.weights)
+    assert (labels.places, labels.scale) == (expected.places, expected.scale)
+    np.testing.assert_array_equal(labels.start, expected.sealed.start)
+    g, h = plain_gradients(rules, labels.start, labels.y, None)
+    assert np.abs(g).max() < 1 << (rules.e_places + TOP_BITS)
+    assert (h >= 0).all()
+    np.testing.assert_array_equal([g, h], reference.sealed_gradients(of_oracle(rules), labels.start, labels.y))
+    if weight is None:
+        start = np.full((1, rows), params.loss.base_margin(y, weight, None, 1)[0])
+        exact = np.ldexp(np.concatenate(params.loss.gradients(y, start)), labels.scale.f_g)
+        np.testing.assert_allclose([g, h], exact, rtol=0, atol=2 + 2.0**-20 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("named", list(MEANS))
+def test_labels_that_are_too_large_beside_lambda_are_refused(named: str) -> None:
+    """With parameter and remedy, and without a label; Tweedie's and gamma's leaf weights are bounded anyway."""
+    params, y, _ = of_means(np.random.default_rng(1), named, 1000, 1e9, "none")
+    if named != "count:poisson":
+        encoded(params, y)
+        return
+    with pytest.raises(UserError) as refused:
+        encoded(params, y)
+    assert (refused.value.parameter, refused.value.code) == ("reg_lambda", "range")
+    assert "raise reg_lambda, or divide labels or weights by a constant" in str(refused.value)
+    assert "e+09" not in str(refused.value)
+
+
+def test_starts_that_are_too_far_are_refused() -> None:
+    """Base margins of a loss of means are logarithms, too."""
+    params, y, _ = of_means(np.random.default_rng(1), "reg:gamma", 5, 1.0, "none")
+    plan = scales.plan(params, 5)
+    with pytest.raises(UserError) as refused:
+        encode_labels(params, plan, sealed_rules(params, plan, 5), y, None, np.array([0.0, 129.0, 0, 0, 0]), 5)
+    assert (refused.value.parameter, refused.value.code) == ("base_margin", "range")
 
 
 def test_equal_labels_have_nothing_to_hold() -> None:
@@ -124,17 +217,25 @@ def far_and_near(seed: int, rows: int) -> Any:
 
 
 @examples(40)
-@given(seed=st.integers(0, 10**6), objective=st.sampled_from(OBJECTIVES), weighted=st.booleans(), sampled=st.booleans())
+@given(
+    seed=st.integers(0, 10**6),
+    objective=st.sampled_from((*OBJECTIVES, "reg:logistic", *MEANS)),
+    weighted=st.booleans(),
+    sampled=st.booleans(),
+)
 def test_gradients_in_the_clear_are_the_oracles(seed: int, objective: str, weighted: bool, sampled: bool) -> None:
     """At any margin, with weights and samples; the first round's are those at the start."""
     rng = np.random.default_rng(seed)
     rows = 30
-    y = rng.integers(0, 2, rows).astype(np.float64) if objective == "binary:logistic" else rng.normal(size=rows)
+    y = rng.integers(0, 2, rows).astype(np.float64) if objective == "binary:logistic" else rng.random(rows)
     y[:2] = 0, 1
+    if objective == "reg:gamma":
+        y += 1e-3
     weight = rng.choice([1.0, 1e-7, 0.3, 0.0], rows) if weighted else None
     if weight is not None:
         weight[:2] = 1.0
-    params = TrainParams(objective=objective, security="sealed", weighted=weighted)
+    options: dict[str, Any] = {"objective": objective} | MEANS.get(objective, {})
+    params = TrainParams(**options, security="sealed", weighted=weighted)
     rules, labels = encoded(params, y, weight)
     margins = far_and_near(seed, rows)
 

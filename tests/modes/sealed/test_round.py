@@ -14,14 +14,8 @@ from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
-from mpfedxgb.modes.sealed.gradients import (
-    SealedLabels,
-    SealedRules,
-    encode_labels,
-    plain_gradients,
-    sealed_rules,
-    secure_gradients,
-)
+from mpfedxgb.modes.sealed.encoding import SealedLabels, SealedRules, encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.gradients import secure_gradients
 from mpfedxgb.modes.sealed.labels import Sealed, add_leaves, seal, sealed_gradients
 from mpfedxgb.party import ACTIVE, Counts, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.party.entries import Entry
@@ -55,7 +49,9 @@ class Seen:
 def rules_and_labels(objective: str, weighted: bool) -> tuple[TrainParams, scales.ScalePlan, SealedRules, SealedLabels]:
     """Return the numbers of a small training."""
     rng = np.random.default_rng(3)
-    y = rng.integers(0, 2, ROWS).astype(np.float64) if objective == "binary:logistic" else rng.normal(size=ROWS)
+    y = rng.integers(0, 2, ROWS).astype(np.float64)
+    if objective != "binary:logistic":
+        y = rng.normal(size=ROWS) if objective == "reg:squarederror" else y * rng.gamma(1.0, size=ROWS)
     labels = Labels(y, rng.choice([0.0, 0.5, 1.0], ROWS) if weighted else None)
     params = TrainParams(objective=objective, security="sealed", weighted=weighted)
     plan = scales.plan(params, ROWS)
@@ -102,7 +98,7 @@ def run(
 
 OPTIONS = [
     (objective, weighted, subsample)
-    for objective in ("binary:logistic", "reg:squarederror")
+    for objective in ("binary:logistic", "reg:squarederror", "reg:tweedie")
     for weighted in (False, True)
     for subsample in (1.0, RATE)
 ]
@@ -155,7 +151,7 @@ def test_kept_shares_add_up_to_the_margins() -> None:
 def test_costs_are_those_of_the_docstrings(objective: str, weighted: bool, subsample: float, topology: str) -> None:
     """Rounds of each step, and the bytes of those that send little."""
     found = run(objective, weighted, subsample, topology=topology)
-    gradients = (16 if objective == "binary:logistic" else 3) + 6 * weighted
+    gradients = {"binary:logistic": 16, "reg:squarederror": 3, "reg:tweedie": 18}[objective] + 6 * weighted
     rounds = {"seal": 1, "first": 1, "leaves": 2, "take up": 1, "second": 1 + gradients + (subsample < 1)}
     for seen in found.results[1:]:
         assert {name: cost.rounds for name, cost in seen.costs.items()} == rounds

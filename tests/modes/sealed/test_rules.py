@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from mpfedxgb import reference
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.modes.sealed.gradients import SealedRules, plain_gradients, sealed_rules
+from mpfedxgb.errors import DoesNotFitError, UserError
+from mpfedxgb.exponential import exponential
+from mpfedxgb.modes.sealed.encoding import SealedRules, encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.sigmoid import LIMIT, PLACES
 from support.property_tests import examples
 
 RULES = reference.Rules(max_depth=1, lam=1, gam=1, mcw=0, no_split_first=True)
 OBJECTIVES = ("binary:logistic", "reg:squarederror")
+MEANS = ("count:poisson", "reg:gamma", "reg:tweedie")
 
 
 def params_of(objective: str = "binary:logistic", **options: Any) -> TrainParams:
@@ -34,10 +36,12 @@ def rules_of(params: TrainParams, rows: int) -> tuple[SealedRules, scales.ScaleP
 
 
 @st.composite
-def trainings(draw: st.DrawFn) -> tuple[TrainParams, int, SealedRules, scales.ScalePlan]:
+def trainings(
+    draw: st.DrawFn, objectives: tuple[str, ...] = OBJECTIVES
+) -> tuple[TrainParams, int, SealedRules, scales.ScalePlan]:
     """Draw parameters and a number of rows that are not refused."""
     params = params_of(
-        draw(st.sampled_from(OBJECTIVES)),
+        draw(st.sampled_from(objectives)),
         weighted=draw(st.booleans()),
         n_estimators=draw(st.sampled_from([1, 20, 1000])),
         learning_rate=draw(st.sampled_from([1e-9, 1e-3, 0.3, 1.0, 3.0, 1e3])),
@@ -95,8 +99,45 @@ def test_no_leaf_outgrows_its_bounds(
     assert Fraction(G * division.factor, (H + lam) << division.shift) == exact
 
 
+@examples(150)
+@given(
+    training=trainings(MEANS),
+    seed=st.integers(0, 10**6),
+    size=st.sampled_from([1e-9, 1e-3, 1.0, 1e3, 1e9]),
+    spread=st.sampled_from([0.0, 1.0, 6.0]),
+    far=st.sampled_from([1e-3, 1.0, 30.0, 1e6]),
+)
+def test_no_leaf_of_positive_means_outgrows_its_bounds(
+    training: tuple[TrainParams, int, SealedRules, scales.ScalePlan], seed: int, size: float, spread: float, far: float
+) -> None:
+    """Whatever margins are and whichever rows a leaf has: what could go beyond is refused when labels are encoded."""
+    params, rows, rules, plan = training
+    rng = np.random.default_rng(seed)
+    y = size * rng.lognormal(0, spread, rows)
+    y[1:] *= 1 if params.objective == "reg:gamma" else rng.integers(0, 2, rows - 1)
+    weight = rng.choice([0.0, 1e-6, 1.0, 1e3], rows) if params.weighted else None
+    if weight is not None:
+        weight[0] = 1.0
+    try:
+        labels = encode_labels(params, plan, rules, y, weight, np.full(rows, np.log(y.mean())), rows)
+    except UserError:
+        assume(False)
+    margins = labels.start + (far * rng.normal(size=rows) * 2**PLACES).astype(np.int64)
+    gh = plain_gradients(rules, margins, labels.y, labels.weights)
+    sealed, division = reference.RefSealed(False, 1, params.learning_rate), rules.division
+    for inside in (rng.random(rows) < 0.5, gh[0] > 0, gh[0] < 0, np.ones(rows, bool)):
+        G, H = (int(part[inside].astype(object).sum()) for part in gh)
+        assert np.abs(gh[:, inside]).max(initial=0) <= plan.g_cap
+        assert abs(G) <= division.largest_sum
+        assert H >= 0
+        assert H + labels.scale.lam <= division.largest_divisor
+        assert abs(reference.sealed_weight(reference.RefLeaf((), G, H), sealed, labels.scale.lam)) <= (
+            division.largest_weight
+        )
+
+
 @examples(60)
-@given(trainings(), st.sampled_from([-1, 1]))
+@given(trainings((*OBJECTIVES, *MEANS)), st.sampled_from([-1, 1]))
 def test_margins_never_outgrow_their_bits(
     training: tuple[TrainParams, int, SealedRules, scales.ScalePlan], sign: int
 ) -> None:
@@ -111,6 +152,14 @@ def test_margins_never_outgrow_their_bits(
     if not rules.is_logistic:
         x = F + sign * (rules.g_cap // 4)
         compared = [x + rules.g_cap, -x + rules.g_cap]
+
+    if rules.rates is not None:  # and from the farthest label, beside that of the logarithm of 0
+        F = sign * (params.n_estimators * rules.division.largest_weight + (1 << 42))
+        tables = [exponential(rate) for rate in rules.rates if rate]
+        ends = [end for f in tables for end in (-f.low, f.low + f.width)]
+        compared = [y - F + end for y in (-(1 << 42), 0, 1 << 42, rules.no_label) for end in ends]
+        assert rules.no_label - F < min(f.low for f in tables)
+        compared += [F + end for end in ends]
 
     assert max(map(abs, compared)) < 1 << (rules.margin_bits - 1)
     assert rules.margin_bits <= 62

@@ -122,7 +122,7 @@ LOGISTIC = Objective(
 )
 
 # The exported model predicts margins, and its base_score is one; here its probabilities are those of the logistic loss.
-LOGIT_RAW = replace(LOGISTIC, name="binary:logitraw", link=IDENTITY, paper_scale=None, sealed=None)
+LOGIT_RAW = replace(LOGISTIC, name="binary:logitraw", link=IDENTITY, paper_scale=None)
 
 HINGE = Objective(
     name="binary:hinge",
@@ -141,7 +141,6 @@ SHARES = replace(
     classes=1,
     check_labels=_shares,
     paper_scale=None,
-    sealed=None,
 )
 
 SOFTPROB = Objective(

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.objective import Floats, Gradients, LinkFunction, Objective, Origin, as_text, float32
+from mpfedxgb.boosting.objective import (
+    Floats,
+    Gradients,
+    LinkFunction,
+    Objective,
+    Origin,
+    ScalePolicy,
+    SealedForm,
+    as_text,
+    float32,
+)
 from mpfedxgb.errors import DataError
 
 
@@ -60,6 +71,18 @@ def _above_0(y: Floats, origin: Origin, starts: bool) -> None:
         raise DataError(text, "range", origin.name)
 
 
+# e is below 2^10 and has up to 24 places; times weights of 26 bits, g and h keep within 60.
+_SEALED_SCALE = ScalePolicy(g_cap=1 << 22, h_cap=1 << 22, raised=12)
+
+
+_MOST_STEP = 100.0
+"""Of a larger one sealed trainings need not know more than that they refuse it."""
+
+
+def _sealed(power: float, step: float = 0.0) -> SealedForm | None:
+    return SealedForm(False, _SEALED_SCALE, _SEALED_SCALE, power, math.exp(min(step, _MOST_STEP)))
+
+
 GAMMA = Objective(
     name="reg:gamma",
     derivatives=_gamma,
@@ -70,33 +93,37 @@ GAMMA = Objective(
     transform=_exp,
     link=_LINK,
     check_labels=_above_0,
+    sealed=_sealed(2.0),
 )
 
 
 def poisson(max_delta_step: float) -> Objective:
     """Return the loss of counts; its hessian is that of a mean which the largest step has raised."""
+    step = float(np.float32(max_delta_step))
     return Objective(
         name="count:poisson",
-        derivatives=partial(_poisson, float(np.float32(max_delta_step))),
+        derivatives=partial(_poisson, step),
         default_metric="poisson-nloglik",
         block="poisson_regression_param",
         block_parameters={"max_delta_step": as_text(max_delta_step)},
         transform=_exp,
         link=_LINK,
         check_labels=partial(_not_negative, "count:poisson", "counts"),
+        sealed=_sealed(1.0, step),
     )
 
 
 def tweedie(tweedie_variance_power: float) -> Objective:
     """Return the loss of sums of a random number of positive amounts, such as claims; many labels are 0."""
-    power = as_text(tweedie_variance_power)
+    power, p = as_text(tweedie_variance_power), float(np.float32(tweedie_variance_power))
     return Objective(
         name="reg:tweedie",
-        derivatives=partial(_tweedie, float(np.float32(tweedie_variance_power))),
+        derivatives=partial(_tweedie, p),
         default_metric=f"tweedie-nloglik@{power}",
         block="tweedie_regression_param",
         block_parameters={"tweedie_variance_power": power},
         transform=_exp,
         link=_LINK,
         check_labels=partial(_not_negative, "reg:tweedie", "amounts"),
+        sealed=_sealed(p),
     )

@@ -21,14 +21,8 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.boosting.scales import UNKNOWN, ScalePlan, constants_of, public_scale
 from mpfedxgb.modes.mode import RoundGradients, Setup, encoded, public_constants
-from mpfedxgb.modes.sealed.gradients import (
-    GradientRows,
-    SealedLabels,
-    SealedRules,
-    encode_labels,
-    sealed_rules,
-    secure_gradients,
-)
+from mpfedxgb.modes.sealed.encoding import SealedLabels, SealedRules, encode_labels, sealed_rules
+from mpfedxgb.modes.sealed.gradients import GradientRows, secure_gradients
 from mpfedxgb.modes.sealed.tree import secure_leaf_weights, sum_of_leaves
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_numbers

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from mpfedxgb import units
 from mpfedxgb.boosting.metrics import METRICS, NO_METRIC
 from mpfedxgb.errors import printable
+from mpfedxgb.modes.facts import NONE_WARNING
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.report.html import costs, ledger_words, trees
 from mpfedxgb.report.html.data import ReportData
@@ -74,6 +75,11 @@ def summary_html(data: ReportData) -> str:
     """Return a summary for the inside of another page, whose colours it takes over."""
     tree, importance = trees.first_tree(data), trees.importance(data)
     return render("summary.html", data=data, curves=curves(data)[:2], tree=tree, importance=importance)
+
+
+def uplift_html(found: object) -> str:
+    """Return the page of a comparison of the active participant alone with everybody together."""
+    return render("uplift.html", found=found, policy=policy(is_live=False), warning=NONE_WARNING)
 
 
 def render(template: str, **values: Any) -> str:

@@ -1,0 +1,147 @@
+"""Functions of secrets from tables: the segment that a margin lies in is looked up under a mask, the rest is computed.
+
+Numbers beyond a table's range have the value at its end, which is public: their answers are opened bits, not values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mpfedxgb.exponential import (
+    ENTRY_BITS,
+    FACTOR_PLACES,
+    FACTOR_SHIFT,
+    VALUE_PLACES,
+    Exponential,
+)
+from mpfedxgb.party.party import Party
+from mpfedxgb.protocols.bits import Bit, BitField, bits_into_ring, opening_bit
+from mpfedxgb.protocols.compare_bits import Borrow, Sign, compare_together
+from mpfedxgb.protocols.opening import Product, masking, multiplying, open_groups, open_pending, sums_of_products
+from mpfedxgb.protocols.quotient import cut, round_off, shift
+from mpfedxgb.protocols.rows import looking_up
+from mpfedxgb.protocols.secret import Secret, Shares, stack
+from mpfedxgb.ring.kernels import U64
+from mpfedxgb.ring.ring import VECTOR
+from mpfedxgb.sigmoid import SEGMENT_BITS, SEGMENTS
+
+COMPARED_IN = 2
+"""Rounds of a comparison inside a rounding, on bits: a seventh of the bytes of one on bytes, for a round more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Argument:
+    """Where a function is asked: x less the lowest number of its range, the table of its segments, and widths.
+
+    A segment has 2^remainder_bits numbers, an entry `word_bits` bits; x has `bits` bits, its sign included.
+    """
+
+    x: Secret
+    words: U64
+    word_bits: int
+    remainder_bits: int
+    bits: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """What is known of an argument: its segment's entry as shared bits, how far it is from the segment's centre.
+
+    `below` and `above` say whether it is beyond the range, and `within` that it is not.
+    """
+
+    entry: Shares
+    rest: Secret
+    below: Bit
+    above: Bit
+    within: Bit
+
+
+def places_of(party: Party, arguments: Sequence[Argument]) -> list[Place]:
+    """Return where arguments lie.
+
+    1. Are they outside their table's range, and do their low bits borrow from the segment? All three in one.
+    2. Look up their segments.
+
+    Rounds: 4. Reveals: nothing.
+    """
+    tests: list[Sign | Borrow] = []
+    for a in arguments:
+        width = SEGMENTS << a.remainder_bits
+        tests += [Sign(a.x, a.bits), Sign(-a.x + (width - 1), a.bits), Borrow(a.x, a.remainder_bits)]
+    answers = open_answers(party, tests)
+    parts = [
+        cut(party, a.x, a.remainder_bits, SEGMENT_BITS, borrow)
+        for a, borrow in zip(arguments, answers[2::3], strict=True)
+    ]
+    looked_up = [
+        looking_up(party, segment, a.words, a.word_bits) for a, (segment, _) in zip(arguments, parts, strict=True)
+    ]
+    entries, rests = open_groups(party, looked_up, [masking(party, rest) for _, rest in parts])
+    return [
+        Place(entry, rest - (1 << (a.remainder_bits - 1)), below, above, ~Bit(below.secret + above.secret))
+        for a, entry, rest, below, above in zip(arguments, entries, rests, answers[::3], answers[1::3], strict=True)
+    ]
+
+
+def open_answers(party: Party, tests: Sequence[Sign | Borrow]) -> list[Bit]:
+    """Return the answers of comparisons as opened bits. Rounds: 3. Reveals: nothing."""
+    return open_pending(party, [opening_bit(party, answer) for answer in compare_together(party, tests)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Power:
+    """exp(rate x) within the range of its table, in units of 2^-places, and where x lies."""
+
+    e: Secret
+    place: Place
+
+
+def exponentials(
+    party: Party, arguments: Sequence[tuple[Secret, Exponential]], bits: int, e_places: int
+) -> list[Power]:
+    """Return exp(rate x) of secrets x of `bits` bits, each with its rate, in units of 2^-e_places.
+
+    1. Find the segments (`places_of`).
+    2. Bring the entries E into the ring, and compute A t + B t^2 for the rest t; round it off for q.
+    3. Multiply E and q, and round off.
+
+    Rounds: 14. Reveals: nothing.
+    """
+    found = places_of(
+        party,
+        [Argument(x - f.low, f.words, ENTRY_BITS, f.remainder_bits, bits) for x, f in arguments],
+    )
+    entries, bent = open_groups(
+        party,
+        [bits_into_ring(party, place.entry, [BitField(0, ENTRY_BITS)], VECTOR) for place in found],
+        multiplying(
+            party,
+            [
+                [Product((place.rest,), f.linear), Product((place.rest, place.rest), f.square)]
+                for place, (_, f) in zip(found, arguments, strict=True)
+            ],
+            name="quadratic",
+        ),
+    )
+    raised = [x + (1 << (FACTOR_SHIFT - 1)) for x in bent]
+    borrows = open_answers(party, [Borrow(x, FACTOR_SHIFT) for x in raised])
+    factors = [shift(party, x, FACTOR_SHIFT, borrow) for x, borrow in zip(raised, borrows, strict=True)]
+    E, q = open_groups(
+        party, [masking(party, entry) for (entry,) in entries], [masking(party, factor) for factor in factors]
+    )
+    products = [[Product((entry, factor + (1 << FACTOR_PLACES)))] for entry, factor in zip(E, q, strict=True)]
+    values = sums_of_products(party, products, name="exponential")
+    return [
+        Power(e, place) for e, place in zip(round_together(party, values, VALUE_PLACES - e_places), found, strict=True)
+    ]
+
+
+def round_together(party: Party, numbers: Sequence[Secret], dropped: int) -> list[Secret]:
+    """Return secrets of one shape over 2^dropped, halves going up, all in the same rounds.
+
+    Rounds: 4. Reveals: nothing.
+    """
+    together = round_off(party, stack(numbers), dropped, COMPARED_IN)
+    return [together[i] for i in range(len(numbers))]
