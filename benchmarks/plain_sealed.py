@@ -172,7 +172,7 @@ class SealedBoosting(PlainBoosting):
         unit = Fraction(2) ** (WEIGHT_BITS - encoded.places)
 
         def weight_of(leaf: reference.RefLeaf) -> int:
-            return reference.sealed_weight(leaf, sealed, rules.lam, rules.alpha)
+            return reference.sealed_weight(leaf, sealed, rules.lam, rules.alpha, rules.places)
 
         trees = [self.joined(root, lambda leaf: Leaf(round(weight_of(leaf) * unit)), lambda _: None) for root in roots]
         weights = [[weight_of(n) for n in level_by_level(r) if isinstance(n, reference.RefLeaf)] for r in roots]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import xgboost
+
 from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.objectives import NAMED, OBJECTIVES
-from mpfedxgb.schema.training import REFUSED
+from mpfedxgb.schema.training import ALIASES, BY_NAME, IGNORED, REFUSED, REFUSED_VALUES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "parameters.md").read_text()
 
@@ -52,3 +54,48 @@ def test_refused_parameters() -> None:
     """All of them, each once."""
     told = [name for row in rows(section("What is refused, and why")) for name in names(row[0])]
     assert sorted(told) == sorted(REFUSED)
+    assert told == list(REFUSED) == list(ISSUE)
+
+
+ISSUE = (
+    "interaction_constraints",
+    *("grow_policy", "max_leaves"),  # lossguide with max_leaves
+    "tree_method",  # exact, approx
+    *("sampling_method", "feature_weights"),  # gradient_based
+    *("max_cat_to_onehot", "max_cat_threshold"),
+    *("process_type", "updater", "refresh_leaf"),
+    "multi_strategy",  # multi_output_tree
+    *("device", "gpu_id"),  # GPUs
+    *("feature_selector", "top_k"),  # of gblinear
+    "expectile_alpha",
+)
+"""What is refused, and nothing else; with them booster="gblinear"."""
+
+ON_XGBOOSTS_PAGE = (
+    "booster device verbosity validate_parameters nthread disable_default_eval_metric eta gamma max_depth "
+    "min_child_weight max_delta_step subsample sampling_method colsample_bytree colsample_bylevel colsample_bynode "
+    "lambda alpha tree_method scale_pos_weight updater refresh_leaf process_type grow_policy max_leaves max_bin "
+    "num_parallel_tree monotone_constraints interaction_constraints multi_strategy max_cached_hist_node "
+    "extmem_single_page max_cat_to_onehot max_cat_threshold sample_type normalize_type rate_drop one_drop skip_drop "
+    "feature_selector top_k objective base_score eval_metric seed seed_per_iteration num_class "
+    "tweedie_variance_power huber_slope quantile_alpha expectile_alpha aft_loss_distribution "
+    "aft_loss_distribution_scale lambdarank_pair_method lambdarank_num_pair_per_sample lambdarank_normalization "
+    "lambdarank_score_normalization lambdarank_unbiased lambdarank_bias_norm ndcg_exp_gain"
+)
+"""As of 3.4, without those of the removed command line."""
+
+
+def test_every_parameter_of_xgboost_is_the_same_different_or_refused() -> None:
+    """Those of its estimators and of its page of parameters: in one table each, with what differs or why."""
+    too = {names(row[0])[0]: row[-1] for row in rows(section("Parameters that XGBoost has too"))}
+    assert [name for name, differs in too.items() if not differs] == [], "what differs is said, or that nothing does"
+    tables = (list(too), list(IGNORED), list(REFUSED), ["num_class"])  # the estimators find that out
+    known = [ALIASES.get(name, name) for name in (*ON_XGBOOSTS_PAGE.split(), *xgboost.XGBClassifier().get_params())]
+    for name in known:
+        if name.startswith(("aft_", "lambdarank_", "ndcg_")) and name not in BY_NAME:
+            continue  # of objectives that there are not
+        assert sum(name in table for table in tables) == 1, name
+    told = [name for row in rows(section("What changes nothing")) for name in names(row[0])]
+    assert told == list(IGNORED)
+    assert "gblinear" in section("What is refused, and why")
+    assert list(REFUSED_VALUES) == [("booster", "gblinear")]

@@ -71,7 +71,8 @@ def test_the_drawing_of_the_roles_is_what_its_script_draws() -> None:
     roles = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(roles)
 
-    drawn = (folder / "roles.svg").read_text(encoding="utf-8")
-
-    assert drawn == roles.draw()
-    assert ElementTree.fromstring(drawn).tag.endswith("svg")  # noqa: S314 # our own drawing
+    assert list(roles.PICTURES) == ["roles.svg", "two.svg", "three.svg"]
+    for name, draw in roles.PICTURES.items():
+        drawn = (folder / name).read_text(encoding="utf-8")
+        assert drawn == draw()
+        assert ElementTree.fromstring(drawn).tag.endswith("svg")  # noqa: S314 # our own drawing

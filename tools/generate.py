@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mpfedxgb.modes.facts import FOR_REAL_TABLES
 from mpfedxgb.party.entries import Entry, Run
 from mpfedxgb.schema.settings import ALL, TABLES, Table
-from mpfedxgb.schema.training import BY_NAME, PARAMETERS, REFUSED, REQUIRED, SHARED, Kind, Parameter
+from mpfedxgb.schema.training import BY_NAME, IGNORED, PARAMETERS, REFUSED, REQUIRED, SHARED, Kind, Parameter
 
 ROOT = Path(__file__).parents[1]
 
@@ -173,6 +173,13 @@ def page_of_refused() -> Iterator[str]:
         yield _row(f"`{refused.name}`", refused.why, refused.instead, harmless)
 
 
+def page_of_ignored() -> Iterator[str]:
+    """Yield the table of XGBoost's parameters that change nothing."""
+    yield "| parameter | why any value will do |"
+    yield "|---|---|"
+    yield from (_row(f"`{name}`", why) for name, why in IGNORED.items())
+
+
 def page_of_settings() -> Iterator[str]:
     """Yield the table of docs/deployment.md."""
     yield "| key | who | values | default | meaning | notes |"
@@ -283,6 +290,7 @@ GENERATED = (
     Generated("docs/parameters.md", "of XGBoost", partial(page_of_parameters, of_xgboost=True)),
     Generated("docs/parameters.md", "of the federation", partial(page_of_parameters, of_xgboost=False)),
     Generated("docs/parameters.md", "of settings files", page_of_shared),
+    Generated("docs/parameters.md", "ignored", page_of_ignored),
     Generated("docs/parameters.md", "refused", page_of_refused),
     Generated("docs/deployment.md", "settings", page_of_settings),
     *(Generated("docs/what-each-party-sees.md", run, partial(page_of_ledger, run)) for run in Run),

@@ -1,4 +1,4 @@
-"""Draw roles.svg, beside this file, when it is run: who holds what, who talks to whom, who learns what."""
+"""Draw roles.svg, two.svg and three.svg, beside this file, when it is run: who holds what, who talks to whom."""
 
 from __future__ import annotations
 
@@ -99,5 +99,62 @@ def draw() -> str:
     )
 
 
+def draw_two() -> str:
+    """Return the picture of two organisations and a helper."""
+    return _small(
+        "Two organisations and a helper",
+        "A helper without data deals random masks to a bank and a telecom company, who exchange masked values.",
+        role(290, 14, 280, 86, "c", "Helper (coordinator)", [("holds", ["no data; knows every random mask"])]),
+        role(20, 150, 240, 86, "box", "Bank (active)", [("holds", ["the labels, its own columns"])]),
+        role(600, 150, 240, 86, "box", "Telecom (auxiliary)", [("holds", ["its own columns"])]),
+        "The helper together with either of the two: everything.",
+        "Each alone, and the helper alone: what is listed for it, no more.",
+    )
+
+
+def draw_three() -> str:
+    """Return the picture of three organisations and nobody else."""
+    return _small(
+        "Three organisations, nobody else",
+        "A retailer deals random masks to a bank and a telecom company, and brings columns of its own under them.",
+        role(290, 14, 280, 86, "c", "Retail (coordinates)", [("holds", ["its own columns; every random mask"])]),
+        role(20, 150, 240, 86, "box", "Bank (active)", [("holds", ["the labels, its own columns"])]),
+        role(600, 150, 240, 86, "box", "Telecom (auxiliary)", [("holds", ["its own columns"])]),
+        "Retail together with one of the others: everything. Bank and telecom together: retail\u2019s table.",
+        "Each alone: what is listed for it, no more. So no two of the three may work together.",
+    )
+
+
+def _small(title: str, words: str, top: str, left: str, right: str, warning: str, rest: str) -> str:
+    """Return a picture of three roles, the one that deals on top."""
+    masks = "random masks" if "no data" in top else "random masks, its own masked values"
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 320" role="img" aria-labelledby="t d">',
+            f'<title id="t">{title}</title><desc id="d">{words}</desc>',
+            STYLE,
+            '<rect class="bg" width="860" height="320" rx="10"/>',
+            top,
+            arrow("M290 58L140 58L140 146", dashed=True),
+            arrow("M570 58L720 58L720 146", dashed=True),
+            text(152, 112, masks, "soft s"),
+            text(708, 112, masks, "soft s", "end"),
+            left,
+            right,
+            arrow("M264 194L596 194", both=True),
+            text(430, 186, "masked values, over mutual TLS", "soft s", "middle"),
+            box(20, 254, 820, 50, "warn"),
+            text(32, 275, warning, "ink b"),
+            text(32, 293, rest),
+            "</svg>",
+            "",
+        ]
+    )
+
+
+PICTURES = {"roles.svg": draw, "two.svg": draw_two, "three.svg": draw_three}
+
+
 if __name__ == "__main__":
-    Path(__file__).with_name("roles.svg").write_text(draw(), encoding="utf-8")
+    for name, drawn in PICTURES.items():
+        Path(__file__).with_name(name).write_text(drawn(), encoding="utf-8")

@@ -350,7 +350,7 @@ def train_sealed(
         tree = growing(t)(bits, np.concatenate([g, nothing]), np.concatenate([h, nothing]), rules)
         F = F.copy()
         for leaf in leaves(tree):
-            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam, rules.alpha)
+            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam, rules.alpha, rules.places)
         trees.append(tree)
         margins.append(F)
     return trees, margins
@@ -385,10 +385,11 @@ def _of_means(power: float, places: int, F: Ints, y: Ints) -> tuple[list[int], l
     return [i - j for i, j in parts], [_round((2 - p) * i) + _round((p - 1) * j) for i, j in parts]
 
 
-def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int, alpha: int = 0) -> int:
-    """Return w = -round(rate T / (H + lambda)) in the units of margins, the rate as float32, within its bound."""
+def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int, alpha: int = 0, places: int = 0) -> int:
+    """Return w = -round(rate T / (H + lambda)) in the units of margins, the rate as float32, within its bounds."""
     rate = Fraction(float(np.float32(sealed.learning_rate)))
-    w = -_round(rate * _threshold(leaf.G, alpha) * (1 << sealed.h_places) / (leaf.H + lam))
+    rules = Rules(0, lam, 0, 0, no_split_first=True, alpha=alpha, places=places)
+    w = -_round(-rate * weight(leaf.G, leaf.H, rules, leaf.bounds) * (1 << sealed.h_places))
     return w if sealed.largest is None else max(-sealed.largest, min(sealed.largest, w))
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.errors import SettingsError, UserError
-from mpfedxgb.schema.training import REFUSED
+from mpfedxgb.errors import DataError, SettingsError, UserError
+from mpfedxgb.schema.training import IGNORED, REFUSED
 from support.refusals import refused
 from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people
 
@@ -154,7 +155,6 @@ SETTINGS = {
     "depth 17": setting("max_depth", 17, "integer from 1 to 16"),
     "depth True": setting("max_depth", True, "integer from 1 to 16"),
     "depth 2.5": setting("max_depth", 2.5, "integer from 1 to 16"),
-    "depth None": setting("max_depth", None, "integer from 1 to 16"),
     "one bin": setting("max_bin", 1, "integer from 2"),
     "no trees": setting("n_estimators", 0, "integer from 1"),
     "learning rate 0": setting("learning_rate", 0, "above 0"),
@@ -458,7 +458,7 @@ def test_nothing_works_unfitted() -> None:
 def test_what_xgboost_has_and_we_refuse(name: str) -> None:
     """Parameters that cannot be expressed are refused by name, with the reason."""
     with pytest.raises(SettingsError, match=f"^{name} is not supported: ") as caught:
-        TrainParams.from_dict({name: 1})
+        TrainParams.from_dict({name: "something else"})
     assert REFUSED[name].reason in str(caught.value)
     assert (caught.value.code, caught.value.parameter) == ("refused", name)
     refused: dict[str, Any] = {name: "something else"}
@@ -482,7 +482,36 @@ def test_what_xgboost_has_and_changes_nothing(name: str, values: tuple[Any, ...]
         assert model.set_params(max_bin=8, **given) is model
         assert (model.max_depth, model.max_bin) == (2, 8)
         assert model.get_params() == FedXGBRegressor(max_depth=2, max_bin=8).get_params()
+        assert TrainParams.from_dict({"max_depth": 2, **given}) == TrainParams(max_depth=2)
     assert name in REFUSED
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_what_changes_nothing_whatever_it_is(name: str) -> None:
+    """Taken with any value, and not kept."""
+    for value in (None, True, False, 3, "a word"):
+        given: dict[str, Any] = {name: value}
+        assert FedXGBClassifier(**given).get_params() == FedXGBClassifier().get_params()
+
+
+@pytest.mark.parametrize("kind", [FedXGBClassifier, FedXGBRegressor])
+def test_none_is_not_set_as_in_xgboost(kind: Any) -> None:
+    """All that XGBoost's own estimators have is taken; None is the default of a parameter."""
+    own = (xgboost.XGBClassifier() if kind is FedXGBClassifier else xgboost.XGBRegressor()).get_params()
+    model, bare = kind(**own), kind()
+    assert repr(model.get_params() | {"objective": None}) == repr(bare.get_params())
+    assert model.set_params(max_depth=7).set_params(max_depth=None).max_depth == bare.max_depth
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [(["c"], "feature_types"), ("float", "feature_types"), (["float"] * X.shape[1], "city")],
+)
+@pytest.mark.usefixtures("no_protocol")
+def test_kinds_of_columns_that_the_table_has_not(kinds: Any, expected: str) -> None:
+    """What feature_types says is held to the table."""
+    with refused(DataError, "mismatch", expected):
+        FedXGBClassifier(**QUICK, feature_types=kinds).fit(X, Y)
 
 
 def test_all_that_is_refused_is_in_one_error() -> None:

@@ -60,6 +60,9 @@ SHAPES = {
     "regression": case(2, objective="reg:squarederror"),
     "counts": case(3, objective="count:poisson"),
     "L1 penalty": case(3, reg_alpha=0.01, min_child_weight=0.5),
+    "directions": case(3, constrained=True, min_child_weight=0.5),
+    "directions, L1 penalty, a mesh": case(2, constrained=True, topology="mesh", reg_alpha=0.01, colsample_bynode=0.6),
+    "sealed, directions": case(3, constrained=True, reg_alpha=0.01, security="sealed", n_estimators=2),
     "clipped weights, a mesh": case(3, topology="mesh", max_delta_step=0.9, colsample_bytree=0.6),
     "evaluation rows, may stop": case(4, eval_rows=37, may_stop_early=True),
     "a loss of one's own": case(2, objective="custom"),
@@ -190,13 +193,13 @@ def test_full_trees_cost_what_was_forecast(name: str) -> None:
     assert told.dealer_bytes == run.meters[0].total().dealer_bytes
     assert told.plans == run.meters[ACTIVE].plans
     assert (told.roles["P1"].products, told.roles["P1"].comparisons) == (active.products, active.comparisons)
-    # In a star, splits of the active participant's alone are published in one hop instead of two.
+    # In a star, splits of the active participant's alone, and directions, are published in one hop instead of two.
     assumed = assumed_owners(shape_of(name)["params"], sizes)
     alone, assumed_alone = (
         [(level == ACTIVE).all() for level in levels] for levels in (owners, [assumed(len(o)) for o in owners])
     )
     spared = 0 if settings_of(name).topology == "mesh" else sum(alone) - sum(assumed_alone)
-    assert told.hops == active.hops + spared
+    assert told.hops == active.hops + spared * (1 + shape_of(name)["params"].constrained)
     for kind in ("payload_sent", "payload_received"):
         spent = sum(sum(getattr(m.total(), kind).values()) for m in run.meters)
         assert sum(sum(getattr(c, kind).values()) for c in told.roles.values()) == spent, kind

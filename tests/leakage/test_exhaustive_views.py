@@ -57,6 +57,7 @@ CASES: dict[str, Make] = {
     "quotient of an auxiliary's, in two digits": partial(tiny.quotients_of_two_digits, owner=2),
     "quotient of the active one's, in two digits": partial(tiny.quotients_of_two_digits, owner=1),
     "compare together": tiny.comparisons_together,
+    "compare, and a bit": tiny.comparisons_and_bits,
     "cut an auxiliary's": partial(tiny.cuts, owner=2),
     "cut the active one's": partial(tiny.cuts, owner=1),
     "round off an auxiliary's": partial(tiny.roundings, owner=2),
@@ -91,6 +92,7 @@ LEFT_OUT: dict[str, Callable[[int, Coalition], bool]] = {
         1 in coalition or (m == 3 and len(coalition) == 1)
     ),
     "compare together": lambda m, coalition: m == 3 and len(coalition) == 1,
+    "compare, and a bit": lambda m, coalition: m == 3 and len(coalition) == 1,
     "cut an auxiliary's": lambda m, coalition: m == 3 and coalition == {1},
     "round off an auxiliary's": lambda m, coalition: m == 3 and len(coalition) == 1,
     "round off the active one's": lambda m, coalition: m == 3 and len(coalition) == 1,

@@ -240,6 +240,17 @@ def test_blinding_of_tags_cached_between_nodes_is_found(stream: Callable[[str, S
     assert {place.partition(":")[0] for place in found(training)} == {"opened tags"}
 
 
+@pytest.mark.parametrize("honest", [1, 2])
+def test_no_mask_of_bounded_weights_is_reused(honest: int) -> None:
+    """Bounds of two trainings and two attempts, open and sealed, all under masks of their own."""
+    both = runs(2, honest)
+    both.train(FIRST, "directions")
+    both.train(AGAIN, "directions")
+    both.train(OTHER, "directions", [Memory() for _ in range(3)])
+
+    assert both.found() == []
+
+
 @pytest.mark.parametrize("step", ["gain/gains", "argmax/stage", "child update"])
 def test_mask_cached_between_nodes_is_found(step: str) -> None:
     """Negative control: sums, all that a stage opens, or rows of all nodes of a level under one mask.

@@ -28,7 +28,7 @@ from plain_sealed import SealedAnswer, answer_to, joined_weights
 from support.property_tests import examples
 from support.sealed_answers import sealed_answer
 from support.sealed_trainings import KINDS, RESUMED, Recorded, recorded, run_sealed, sealed_of
-from support.small_problems import Problem, small_problem
+from support.small_problems import Problem, directions_for, small_problem
 from support.small_trainings import Training, models
 from support.views import Recorder
 
@@ -164,6 +164,7 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
     colsample_bynode=st.sampled_from([1.0, 1.0, 0.5]),
     reg_alpha=st.sampled_from([0.0, 0.0, 0.3, 2.0]),
     max_delta_step=st.sampled_from([0.0, 0.0, 0.05, 0.7]),
+    constrained=st.booleans(),
 )
 def test_random_trainings_are_lossless(
     seed: int,
@@ -182,9 +183,14 @@ def test_random_trainings_are_lossless(
     if weight is not None:
         params["reg_lambda"] = max(params["reg_lambda"], float(weight.max()) / 2000)
     subsample, colsample = samples
+    if params["constrained"]:
+        params["max_delta_step"] *= size if kind == "regression" else 1
+        params["reg_lambda"] = min(params["reg_lambda"], 100.0)
     training = training_of(
         problem, labels_of(problem, size), weight, evaluates, subsample=subsample, colsample_bytree=colsample, **params
     )
+    if params["constrained"]:
+        training = replace(training, directions=list(directions_for(problem, seed).values()))
     assert_all_lossless(training, seed, topology)
 
 

@@ -167,28 +167,31 @@ def test_a_tournament_reveals_nothing(participants: int, stages: list[Stage]) ->
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)
-@given(seed=SEEDS, n=st.integers(1, 30), pairs=st.booleans())
-@example(seed=1, n=20, pairs=False)
-@example(seed=2, n=20, pairs=True)
+@given(seed=SEEDS, n=st.integers(1, 30), pairs=st.booleans(), signed=st.booleans())
+@example(seed=1, n=20, pairs=False, signed=False)
+@example(seed=2, n=20, pairs=True, signed=False)
+@example(seed=3, n=20, pairs=False, signed=True)
+@example(seed=4, n=20, pairs=True, signed=True)
 @PROPERTY
-def test_invalid_candidates_do_not_win(participants: int, seed: int, n: int, pairs: bool) -> None:
+def test_invalid_candidates_do_not_win(participants: int, seed: int, n: int, pairs: bool, signed: bool) -> None:
     """Among those that a hidden bit calls valid the best wins, whatever the others are worth; as shares, too."""
     rng = np.random.default_rng(seed)
     stages = [Stage(2, 2)] * 5 if pairs else [Stage(3, 3), Stage(4, 1), Stage(3, 2)]
     A, B = integers(rng.integers(0, 3, (20, n)), (20, n)), integers(rng.integers(1, 5, (20, n)), (20, n))
+    A -= 50 * signed  # below -1 / 1, all of them
     valid = rng.integers(0, 2, (20, n))
     valid[np.arange(20), rng.integers(0, n, 20)] = 1
     A[valid == 0], B[valid == 0] = 99, -7
 
     def compute(party: Party, secrets: list[Secret]) -> list[Secret | Shares]:
         tag = public_secret(party, VECTOR, np.arange(n)).broadcast_to((20, n))
-        field = Fractions(stack(secrets[:2]), tag, 20, to_shares(party, secrets[2]))
+        field = Fractions(stack(secrets[:2]), tag, 20, to_shares(party, secrets[2]), signed)
         best = argmax(party, field, stages)
         return [best.tag, best.value[0], best.value[1], winning_tags(party, field, stages)]
 
     found = evaluate(participants, [Operand(wide(2), A), Operand(wide(2), B), operand(BIT, valid)], compute).values
 
-    right = winners(integers(np.where(valid, A, -1)), integers(np.where(valid, B, 1)))
+    right = winners(integers(np.where(valid, A, -100)), integers(np.where(valid, B, 1)))
     places = right.astype(np.int64)[..., None]
     same(found[0], VECTOR, right)
     same(found[1], wide(2), np.take_along_axis(A, places, -1)[..., 0])

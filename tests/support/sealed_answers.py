@@ -20,5 +20,6 @@ def sealed_answer(training: Training, seed: int | None = None, rounds: int | Non
     settings = SessionSettings(insecure_seed=seed, parameters=training.params.to_json())
     keys = keys_of_choices(Roster.numbered(training.participants), settings)
     tables = [replace(table, owner=f"P{m}") for m, table in enumerate(training.tables, 1)]
-    boosting = SealedBoosting(tables, training.params, keys)
+    names = {f"P{m}": own for m, own in enumerate(training.directions, 1)} or None
+    boosting = SealedBoosting(tables, training.params, keys, names)
     return boosting.train_sealed(training.labels, training.evaluation, rounds=rounds)

@@ -49,6 +49,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "no checks": ("no checks", {}),
     "L1 penalty": ("L1 penalty", {"max_delta_step": 0.3}),
     "clipped weights": ("clipped weights", {}),
+    "directions": ("directions", {}),
+    "directions, squared error": ("directions, squared error", {"reg_alpha": 0.1}),
     "column samples": ("column samples", {}),
     "row samples": ("row samples", {}),
     "row samples, squared error": ("squared error", {"subsample": 0.6}),

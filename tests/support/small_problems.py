@@ -50,6 +50,15 @@ def small_problem(seed: int, kind: str, rows: int = 120, participants: int = 3, 
     return Problem(tables, _labels(rng, signal, kind), weight, kind)
 
 
+def directions_for(problem: Problem, seed: int) -> dict[str, dict[str, int]]:
+    """Return directions of some columns of numbers, by participant and column."""
+    rng = np.random.default_rng([seed, 26])
+    return {
+        owner: {str(name): int(rng.choice([-1, 0, 1])) for name in table.select_dtypes("number")}
+        for owner, table in problem.tables.items()
+    }
+
+
 def _column(rng: np.random.Generator, rows: int) -> npt.NDArray[np.float64]:
     values = np.round(rng.normal(size=rows), int(rng.integers(0, 4)))
     if rng.random() < 0.3:

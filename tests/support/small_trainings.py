@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -39,6 +39,7 @@ class Training:
     labels: Labels
     evaluation: Sequence[Sequence[Table]] = field(default_factory=list)
     coordinator_owns: bool = False
+    directions: Sequence[Mapping[str, int]] = ()
 
     @property
     def roster(self) -> Roster:
@@ -74,7 +75,8 @@ class Training:
         data = []
         for m, table in enumerate(self.tables):
             later = [tables[m] for tables in self.evaluation]
-            data.append(TrainData(table, later, self.labels if m == 0 else None))
+            own = self.directions[m] if self.directions else {}
+            data.append(TrainData(table, later, self.labels if m == 0 else None, directions=own))
         return [(self.params, mine) for mine in self.roster.by_role(data, None)]
 
     def run(self, seed: int | None = None, tap: Tap | None = None, make_source: MakeSource | None = None) -> Run:
@@ -136,6 +138,8 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
     "clipped weights": lambda t, s: replace(
         t, params=_as(t, objective="reg:squarederror", reg_alpha=0.1, max_delta_step=0.5), labels=Labels(s)
     ),
+    "directions": lambda t, s: _with_directions(replace(t, params=_as(t, reg_alpha=0.2))),
+    "directions, squared error": lambda t, s: _with_directions(KINDS["squared error"](t, s)),
     "column samples": lambda t, s: replace(t, params=_as(t, colsample_bytree=0.5)),
     "samples of levels": lambda t, s: replace(t, params=_as(t, colsample_bylevel=0.6)),
     "samples of nodes": lambda t, s: replace(
@@ -164,6 +168,12 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
 
 def _as(training: Training, **changes: Any) -> TrainParams:
     return replace(training.params, **changes)
+
+
+def _with_directions(training: Training) -> Training:
+    """Let the numbers of every second participant rise, and those of the others fall, against what they do."""
+    signs = [{f"number{m}": 1 if m % 2 else -1} for m in range(1, training.participants + 1)]
+    return replace(training, params=_as(training, constrained=True, min_child_weight=0.0), directions=signs)
 
 
 def _with_evaluation(training: Training, patience: int | None) -> Training:
@@ -257,6 +267,8 @@ def strict_ledger(training: Training, run: Run) -> dict[tuple[str, str], int]:
     if training.params.may_stop_early:
         ledger |= {(Entry.NUMBER_OF_TREES, who): len(rounds) for who in (coordinator, "participants")}
     ledger[Entry.LEAF_MEMBERSHIP, "P1"] = len(trees) * rows
+    if training.params.constrained:
+        ledger[Entry.HELD_WEIGHT, "P1"] = sum(isinstance(node, Leaf) for tree in trees for node in tree)
     for m in range(1, M + 1):
         ledger[Entry.OWN_SPLIT, f"P{m}"] = sum(owner_of(tree, i) == m for tree in trees for i in range(len(tree)))
         if m != ACTIVE:

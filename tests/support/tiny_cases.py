@@ -17,6 +17,7 @@ from mpfedxgb.protocols import (
     Borrow,
     Ending,
     Fractions,
+    Gated,
     Product,
     Secret,
     Shares,
@@ -540,6 +541,17 @@ def comparisons_together(participants: int) -> Case:
         return [sum(v.values()) >> 2 & 1, sum(v.values()) >> 1 & 1]
 
     return Case(program, of_everyone(participants, Z8, (0, 2, 5) if participants == 2 else (0, 5)), expect)
+
+
+def comparisons_and_bits(participants: int) -> Case:
+    """Return whether x1 + x2 is negative, times an opened bit."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        x, bit = total(shared(party, inputs)[:2]), inputs.share(party, "a")
+        return [*compare_together(party, [Gated(x.reshape(1, *x.shape), 2, Ending.AND, (bit,))], 1, digit=1)]
+
+    given = {"x1": Given(1, Z4, range(4)), "x2": Given(participants, Z4, range(4)), "a": Given(1, BIT, (0, 1))}
+    return Case(program, given, lambda v: [((v["x1"] + v["x2"]) % 4 >> 1) * v["a"]])
 
 
 def cuts(participants: int, owner: int) -> Case:

@@ -55,6 +55,7 @@ KINDS = (
     "own starts",
     "dart",
     "clipped weights",
+    "directions",
     "paper binary",
     "paper squared error",
     "paper early stopping",
@@ -65,6 +66,7 @@ KINDS = (
     "sealed own starts",
     "sealed early stopping",
     "sealed clipped weights",
+    "sealed directions",
 )
 
 

@@ -115,6 +115,8 @@ class FederatedModel(FittedModel):
         missing: float = np.nan,
         base_score: float | None = None,
         scale_pos_weight: float = 1.0,
+        importance_type: str = "gain",
+        feature_types: Sequence[str] | None = None,
         eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Any] | None = None,
@@ -166,6 +168,8 @@ class FederatedModel(FittedModel):
         self.missing = missing
         self.base_score = base_score
         self.scale_pos_weight = scale_pos_weight
+        self.importance_type = importance_type
+        self.feature_types = feature_types
         self.eval_metric = eval_metric
         self.early_stopping_rounds = early_stopping_rounds
         self.callbacks = callbacks
@@ -263,6 +267,7 @@ class FederatedModel(FittedModel):
         if isinstance(X, FederatedTable):
             y, sample_weight = X.label if y is None else y, X.weight if sample_weight is None else sample_weight
         tables, order = self._tables(X, reset=True)
+        self._check_kinds(tables)
         rows, labels = next(iter(tables.values())).rows, order.put(y, "y")
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         known, objective, classes = self._read_labels(labels, rows, weight, start)

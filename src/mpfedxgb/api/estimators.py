@@ -101,6 +101,12 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         labels, by the active participant alone.
     scale_pos_weight : float, default 1.0
         Multiplies the weights of rows of the second class, or with a label of 1. The active participant alone knows it.
+    importance_type : "weight", "gain", "cover", "total_gain" or "total_cover", default "gain"
+        What feature_importances_ tells of the columns of one table, as shares of 1. "weight" is the number of splits,
+        "gain" and "cover" are means over them.
+    feature_types : sequence of str or None
+        A kind for each column, "c" for categories, or what else XGBoost has. The table says what its columns are, and
+        these are held to it.
     eval_metric : str, callable or sequence of them or None
         Metrics of the evaluation rows, computed at the active participant; the last one decides.
     early_stopping_rounds : int or None

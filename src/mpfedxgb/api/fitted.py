@@ -63,6 +63,8 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
     topology: str
     missing: float
     security: str
+    importance_type: str
+    feature_types: Sequence[str] | None
     partial_models_: list[PartialModel]
     evals_result_: dict[str, dict[str, list[float]]]
     best_iteration_: int | None
@@ -80,6 +82,24 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
             return self._coordinator_last(tables), order
         frame, order = self._frame(X, reset)
         return self._coordinator_last(cut(frame, self.participants, read_missing(self.missing), least)), order
+
+    def _check_kinds(self, tables: Mapping[str, Table]) -> None:
+        """Raise DataError where feature_types says of a column what the table does not."""
+        if self.feature_types is None:
+            return
+        found = {column.name: column.is_categorical for table in tables.values() for column in table.columns}
+        names = getattr(self, "_columns_", list(found))
+        if isinstance(self.feature_types, str) or len(self.feature_types) != len(names):
+            text = (
+                f"feature_types is not a kind for each of {len(names)} columns; leave it out: tables say it themselves"
+            )
+            raise DataError(text, "mismatch", "feature_types")
+        for name, kind in zip(names, self.feature_types, strict=True):
+            if (kind == "c") != found[name]:
+                text = (
+                    f"feature_types has {kind!r} for column {name!r}, which is {'not ' * (not found[name])}categories"
+                )
+                raise DataError(f"{text}; change the column's type, or leave feature_types out", "mismatch", name, kind)
 
     def _coordinator_last(self, tables: dict[str, Table]) -> dict[str, Table]:
         """Return tables in the order of a model, in which a coordinator's columns come last."""
@@ -190,14 +210,14 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
     def feature_importances_(self) -> Any:
         """How much columns matter, as shares of 1.
 
-        After a fit to one table, an array over its columns as XGBoost's: the mean gain of the splits on each. After a
+        After a fit to one table, an array over its columns as XGBoost's, by importance_type. After a
         fit to one table per participant, a dictionary of what each may know: how often its own features split. With
         security="sealed" or "paper" nobody knows gains, and it is the number of splits in both.
         """
         counts = self.feature_importance("weight")
         columns = getattr(self, "_columns_", None)
         if columns is not None:
-            return column_importance(self.partial_models_, columns)
+            return column_importance(self.partial_models_, columns, plain(self.importance_type))
         return {name: own / (own.sum() or 1.0) for name, own in counts.items()}
 
     def feature_importance(self, kind: str = "weight") -> dict[str, pd.Series[float]]:

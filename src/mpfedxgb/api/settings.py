@@ -17,7 +17,7 @@ from mpfedxgb.boosting.params import TrainParams, check_scale_pos_weight, unknow
 from mpfedxgb.config import Resources, link_of
 from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError, raise_all
 from mpfedxgb.modes.choose import mode_of
-from mpfedxgb.schema.training import ALIASES, BY_NAME, FLAG, REFUSED, SHARED, wrong_values
+from mpfedxgb.schema.training import ALIASES, BY_NAME, FLAG, SHARED, changes_nothing, wrong_values
 
 _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -36,17 +36,14 @@ def reject_unknown_kwargs(method: _Method) -> _Method:
 
 def known_names(estimator: Any, named: Mapping[str, Any], known: list[str]) -> dict[str, Any]:
     """Return the known ones of parameters or of arguments of `fit`; refuse others unless they change nothing."""
-    unknown = [name for name, value in named.items() if name not in known and not _changes_nothing(name, value)]
+    unknown = [name for name, value in named.items() if name not in known and not changes_nothing(name, value)]
     raise_all(_reasons(estimator, unknown, known))
-    return {name: value for name, value in named.items() if name in known}
+    return {name: _or_default(name, value) for name, value in named.items() if name in known}
 
 
-def _changes_nothing(name: str, value: Any) -> bool:
-    """Return whether a value says what is done here anyway; None, "not set" in XGBoost, does."""
-    if name not in REFUSED or value is None:
-        return name in REFUSED
-    same = REFUSED[name].harmless
-    return isinstance(value, (str, int, float)) and value in same
+def _or_default(name: str, value: Any) -> Any:
+    """Return a value, or the default where XGBoost has None too, which means "not set" there."""
+    return BY_NAME[name].default if value is None and name in BY_NAME and BY_NAME[name].xgboost else value
 
 
 def _reasons(estimator: Any, names: Iterable[str], known: list[str]) -> Iterator[SettingsError]:

@@ -188,22 +188,25 @@ def owner_importance(model: PartialModel, kind: str = "weight") -> pd.Series[flo
     return pd.Series(totals)
 
 
-def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) -> Floats:
+def column_importance(models: Sequence[PartialModel], columns: Sequence[str], kind: str = "gain") -> Floats:
     """Return the importance of the columns of one table, all participants' parts taken together, as shares of 1.
 
-    As XGBoost's feature_importances_: the mean gain of a column's splits; where nobody knows gains, the number of
-    splits. A column that several participants have is one column.
+    As XGBoost's feature_importances_ by importance_type: of a column's splits the number, or the mean or total gain or
+    cover; where nobody knows gains and covers, the number. A column that several participants have is one column.
     """
-    gains, counts = dict.fromkeys(columns, 0.0), dict.fromkeys(columns, 0)
-    hides_gains = models[0].params.facts.shares_leaf_weights
-    for model in models:
-        for tree, active_tree in zip(model.trees, models[ACTIVE - 1].trees, strict=True):
-            for node, known in zip(tree, active_tree, strict=True):
-                if isinstance(node, Split) and (hides_gains or not _is_unknown(known)):
+    totals, counts = dict.fromkeys(columns, 0.0), dict.fromkeys(columns, 0)
+    active = models[ACTIVE - 1]
+    takes_all = active.params.facts.shares_leaf_weights or not kind.endswith("gain")
+    for number, known in enumerate(active.trees):
+        worth_of = _covers(known) if kind.endswith("cover") else [_gain(node) for node in known]
+        for tree in (model.trees[number] for model in models):
+            for node, of_active, of_split in zip(tree, known, worth_of, strict=True):
+                if isinstance(node, Split) and (takes_all or not _is_unknown(of_active)):
                     counts[node.feature] += 1
-                    gains[node.feature] += _gain(known)
-    splits = np.array(list(counts.values()), np.float64)
-    worth = splits if hides_gains else np.array(list(gains.values())) / np.maximum(splits, 1)
+                    totals[node.feature] += of_split
+    worth = np.array(list(counts.values()), np.float64)
+    if kind != "weight" and not active.params.facts.shares_leaf_weights:
+        worth = np.array(list(totals.values())) / (1 if kind.startswith("total_") else np.maximum(worth, 1))
     total = worth.sum()
     return np.asarray(worth / total if total else worth)
 

@@ -30,6 +30,7 @@ from mpfedxgb.schema.training import (
     OF_OTHERS,
     REFUSED,
     SHARED,
+    changes_nothing,
     suggestion,
     wrong_values,
 )
@@ -211,8 +212,9 @@ class TrainParams:
     def from_dict(cls, values: dict[str, Any]) -> TrainParams:
         """Return parameters from plain values; refuse unknown names, and XGBoost's that cannot be expressed."""
         known = [f.name for f in fields(cls)]
-        raise_all(unknown_parameter(name, known) for name in values if name not in known)
-        return cls(**values)
+        unknown = [name for name, value in values.items() if name not in known and not changes_nothing(name, value)]
+        raise_all(unknown_parameter(name, known) for name in unknown)
+        return cls(**{name: value for name, value in values.items() if name in known})
 
 
 def check_scale_pos_weight(loss: Objective, value: float) -> None:

@@ -150,12 +150,26 @@ def alpha_bits(public: ScalePlan, rows: int) -> int:
     return (rows * public.g_cap + public.alpha_cap(rows)).bit_length() + 1
 
 
-def clip_bits(params: TrainParams, public: ScalePlan, rows: int) -> int:
-    """Return the width of what tells whether a weight is clipped: T and a bound's multiple of H + lambda."""
-    known = public_scale(params, public, rows)
-    most = public.delta_cap(rows) if known is None or known.delta is None else known.delta
-    largest = (rows * public.g_cap + public.alpha_cap(rows)) << public.places
-    return (largest + (rows * public.h_cap + public.lam_cap) * most).bit_length() + 1
+def tree_widths(params: TrainParams, public: ScalePlan, rows: int) -> dict[str, int]:
+    """Return the widths of TreeRules, by their names there."""
+    D, G = rows * public.h_cap + public.lam_cap, rows * public.g_cap
+    widths = {"bits": public.bits(rows), "weight_bits": weight_bits(public, rows), "places": public.places}
+    if params.reg_alpha:
+        widths["alpha_bits"] = alpha_bits(public, rows)
+    if params.largest_step or params.constrained:
+        known = public_scale(params, public, rows)
+        most = public.delta_cap(rows) if known is None or known.delta is None else known.delta
+        most = public.weight_cap or most
+        widths["clip_bits"] = (((G + public.alpha_cap(rows)) << public.places) + D * most).bit_length() + 1
+    if params.constrained:  # |T_L| + |T_R| is at most G, and either denominator at most D
+        widths |= {
+            "coarse": public.coarse,
+            "bound_bits": public.weight_cap.bit_length() + 1,
+            "largest_step": public.weight_cap >> public.coarse,
+            "divisor_bits": D.bit_length(),
+            "order_bits": (G * D).bit_length() + 1,
+        }
+    return widths
 
 
 Wider = Callable[[int, int, int, int], int]
@@ -344,7 +358,7 @@ def constants_of(params: TrainParams, ring: Ring, scale: Scale) -> dict[str, tup
     constants = {"lam": (ring, scale.lam), "gam": (ring, scale.gam), "mcw": (VECTOR, scale.mcw)}
     if params.reg_alpha:
         constants["alpha"] = ring, scale.alpha
-    if params.largest_step:
+    if params.largest_step or params.constrained:
         constants["delta"] = ring, scale.delta or 0
     return constants
 

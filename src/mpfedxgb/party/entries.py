@@ -111,6 +111,10 @@ class Entry(StrEnum):
     LEAF_MEMBERSHIP = ("leaf membership and weight", "which rows share a leaf, in every tree", Source.ALL,
         _in_training("which training and evaluation rows are in which leaf, for each tree",
             (To.P_1,), NOBODY, (To.P_1,)))
+    HELD_WEIGHT = ("bound that holds a leaf weight",
+        "at which bound each leaf weight is held, and so which splits keep to a direction, and to which", Source.ALL,
+        _in_training("only where columns have directions (`constrained`): of each leaf, at which bound its weight is "
+            "held, or that none holds it", (To.P_1,), NOBODY, NOBODY))
     EVALUATION_MARGINS = ("leaf membership and weights of evaluation rows",
         "the margin of each evaluation row after every round, from which its leaves and their weights may be worked "
         "out", Source.ALL,

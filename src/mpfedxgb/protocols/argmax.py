@@ -33,13 +33,14 @@ class Fractions:
 
     `bits` bounds A_1 B_2 - A_2 B_1 of any two, sign included; None stands for the ring's. `valid` are shared bits
     (..., n), or None where all are; where some may not be, numerators of valid ones, of which every tournament has one,
-    are not negative.
+    are not negative, unless they are `signed`.
     """
 
     value: Secret
     tag: Secret
     bits: int | None = None
     valid: Shares | None = None
+    signed: bool = False
 
 
 def fractions(numerator: Secret, denominator: Secret, tag: Secret) -> Fractions:
@@ -83,7 +84,7 @@ def _play(party: Party, candidates: Fractions, stages: Sequence[Stage]) -> Fract
     for stage in stages:
         play = _Play(party, candidates, stage)
         value, tag = play.select(play.winners())
-        candidates = Fractions(value, tag, candidates.bits)
+        candidates = Fractions(value, tag, candidates.bits, signed=candidates.signed)
     return candidates
 
 
@@ -112,6 +113,8 @@ class _Play:
         value, tag, valid = candidates.value, candidates.tag, candidates.valid
         size = min(stage.size, tag.shape[-1])
         self.party = party
+        # What is less than all: of numerators of any sign -1 / 0, which no fraction is below, but another one of these.
+        self.neutral = (-1, 0) if candidates.signed else (-1, 1)
         self.value, self.tag = _grouped(value, size, concatenate), _grouped(tag, size, concatenate)
         self.valid = None if valid is None else _grouped(valid, size, concatenate_shares)
         self.shape = self.tag.shape[:-1]
@@ -241,7 +244,7 @@ class _Play:
             follow_openings(party, self.layout.opened()[-1:])
             value, tag = (RingArray.hidden(mask.ring, mask.shape) for mask in (value_mask, tag_mask))
         else:
-            parts = [self._chosen(bits, self.value, self.dealt["value"][0], (-1, 1), value_mask)]
+            parts = [self._chosen(bits, self.value, self.dealt["value"][0], self.neutral, value_mask)]
             parts.append(self._chosen(bits, self.tag, self.dealt["tag"][0], (0,), tag_mask))
             value, tag = open_shares(party, parts, what="selected")
         party.count(products=3 * self.groups * self.layout.chosen)

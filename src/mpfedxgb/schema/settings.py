@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from mpfedxgb.schema.training import (
     TEXTS,
     VARIABLE,
     Declared,
+    changes_nothing,
     choice,
     integer,
     number,
@@ -77,6 +79,8 @@ class Table:
     needed: str = field(default="", kw_only=True)
     optional: bool = field(default=False, kw_only=True)
     refused: dict[str, str] = field(default_factory=dict, kw_only=True)
+    ignored: Callable[[str, Any], bool] = field(default=lambda key, value: False, kw_only=True)
+    """Whether a key that is none has a value that changes nothing."""
 
     def __getitem__(self, name: str) -> Key:
         return next(key for key in self.keys if key.name == name)
@@ -165,6 +169,7 @@ TRAINING = Table(
         for p in SHARED.values()
     ),
     "What all roles know of the training. The same at all roles.",
+    ignored=changes_nothing,
     refused={name: refused.reason for name, refused in REFUSED.items()}
     | {alias: f"it is called {p.name} here" for p in SHARED.values() for alias in p.aliases}
     | dict.fromkeys(("n_jobs", "max_memory", "spool", "nthread"), _OWN_BUSINESS),

@@ -192,6 +192,7 @@ class Parameter(Declared):
         return None
 
 
+IMPORTANCES = ("weight", "gain", "cover", "total_gain", "total_cover")
 _POSITIVE = number(0.0, 1e9, above=True)
 _SHARE = number(0.0, 1.0, above=True)
 _PROBABILITY = number(0.0, 1.0)
@@ -252,9 +253,7 @@ PARAMETERS = (
         annotation="Any", accepts="tuple, list, str or dict"),
     Parameter("constrained", FLAG, False, "whether columns have directions; each owner has its own in [data] monotone",
         shared=True, estimator=False,
-        modes=(InMode("paper", _FALSE, "leave monotone_constraints out: the paper's gains know no bounds of weights"),
-               InMode("strict", _FALSE, "leave monotone_constraints out"),
-               InMode("sealed", _FALSE, "leave monotone_constraints out"))),
+        modes=(InMode("paper", _FALSE, "leave monotone_constraints out: the paper's gains know no bounds"),)),
     _of_all("gamma", _AT_LEAST_0, 0.0, "least gain of a split, on XGBoost's scale", aliases=("min_split_loss",)),
     _of_all("min_child_weight", _AT_LEAST_0, 1.0, "least sum of hessians on either side of a split",
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's comparison knows no minimum"),)),
@@ -298,6 +297,12 @@ PARAMETERS = (
     _of_xgboost("scale_pos_weight", number(0.0, 1e9), 1.0,
         "multiplies the weights of rows of the second class, or with a label of 1",
         more="The active participant alone knows it.", offered=True),
+    _of_xgboost("importance_type", choice(*IMPORTANCES), "gain",
+        "what feature_importances_ tells of the columns of one table, as shares of 1",
+        more='"weight" is the number of splits, "gain" and "cover" are means over them.'),
+    _of_xgboost("feature_types", ANYTHING, None, 'a kind for each column, "c" for categories, or what else XGBoost has',
+        more="The table says what its columns are, and these are held to it.", annotation="Sequence[str] | None",
+        accepts="sequence of str"),
     _of_xgboost("eval_metric", ANYTHING, None,
         "metrics of the evaluation rows, computed at the active participant; the last one decides",
         aliases=("eval_metrics",), annotation="str | OwnMetric | Sequence[str | OwnMetric] | None",
@@ -382,7 +387,9 @@ def wrong_values(values: Mapping[str, Any]) -> Iterator[SettingsError]:
     for name, value in values.items():
         if fault := BY_NAME[name].fault(value):
             remedy = f"{fault.remedy}, or None" if BY_NAME[name].default is None else fault.remedy
-            yield SettingsError(f"{name}={value!r} {fault.problem}; {remedy}", fault.code, name, value)
+            why = REFUSED_VALUES.get((name, value)) if isinstance(value, str) else None
+            problem = fault.problem if why is None else f"is not supported: {why}"
+            yield SettingsError(f"{name}={value!r} {problem}; {remedy}", fault.code, name, value)
 
 
 class Refused(NamedTuple):
@@ -402,26 +409,54 @@ class Refused(NamedTuple):
 _DEPTHWISE = "trees grow level by level (depthwise)"
 _ONE_HOT = "a split always sets one category against the rest"
 _CPU = "everything runs on the CPU"
+_NO_UPDATE = "a training grows new trees, and changes none of a model's"
+_NOT_LINEAR = "it is of gblinear, a linear model, which is no tree"
 
 # fmt: off
 REFUSED = {
     refused.name: refused
     for refused in (
-        Refused("interaction_constraints", "they would tie one participant's columns to another's"),
-        Refused("max_leaves", _DEPTHWISE, "", (0,)),
+        Refused("interaction_constraints", "they would tie one participant's columns to another's", "", ("", [], ())),
         Refused("grow_policy", _DEPTHWISE, "", ("depthwise",)),
-        Refused("tree_method", "there is one method, equal-frequency bins, as 'hist' on the same bins", "", ("hist",)),
+        Refused("max_leaves", _DEPTHWISE, "max_depth bounds them", (0,)),
+        Refused("tree_method", "there is one method, equal-frequency bins, as 'hist' on the same bins", "",
+            ("hist", "auto")),
         Refused("sampling_method", "rows are drawn uniformly", "subsample is their share", ("uniform",)),
         Refused("feature_weights", "columns are drawn uniformly, by each owner among its own"),
         Refused("max_cat_to_onehot", _ONE_HOT),
         Refused("max_cat_threshold", _ONE_HOT),
-        Refused("enable_categorical", "columns of text or of pandas' category type are always categories",
-            "leave it out", (True,)),
-        Refused("device", _CPU, "leave it out", ("cpu",)),
-        Refused("gpu_id", _CPU, "leave it out"),
+        Refused("process_type", _NO_UPDATE, "fit(xgb_model=) adds trees to a model", ("default",)),
+        Refused("updater", _NO_UPDATE, "leave it out", ("grow_quantile_histmaker",)),
+        Refused("refresh_leaf", _NO_UPDATE, "leave it out", (1,)),
         Refused("multi_strategy", "several classes grow one tree each", "", ("one_output_per_tree",)),
-        Refused("importance_type", "it is no parameter here", "ask feature_importance(kind) for weight, cover or gain"),
+        Refused("device", _CPU, "leave it out", ("cpu",)),
+        Refused("gpu_id", _CPU, "leave it out", (-1,)),
+        Refused("feature_selector", _NOT_LINEAR),
+        Refused("top_k", _NOT_LINEAR),
+        Refused("expectile_alpha", "there is no reg:expectileerror", "reg:quantileerror predicts quantiles"),
     )
 }
 """XGBoost's parameters that are not supported."""
 # fmt: on
+
+IGNORED = {
+    "enable_categorical": "columns of text or of pandas' category type are categories, always",
+    "validate_parameters": "unknown parameters are refused, always",
+    "seed_per_iteration": "samples are drawn by random_state and the boosting round, always",
+    "disable_default_eval_metric": "the objective's metric is computed where eval_metric names none",
+    "max_cached_hist_node": "it is about memory alone; max_memory bounds that",
+    "extmem_single_page": "it is about memory alone; max_memory bounds that",
+    "use_label_encoder": "classes may be called anything, always",
+}
+"""XGBoost's parameters that change nothing here, whatever they are set to; and why."""
+
+REFUSED_VALUES = {("booster", "gblinear"): "a linear model is no tree"}
+"""Values of XGBoost's parameters that are not supported, where others are; and why."""
+
+
+def changes_nothing(name: str, value: Any) -> bool:
+    """Return whether a value of a parameter that is none here says what is done anyway; None, "not set", does."""
+    if name not in REFUSED:
+        return name in IGNORED
+    kinds = (str, int, float, list, tuple, dict)
+    return value is None or (isinstance(value, kinds) and value in REFUSED[name].harmless)

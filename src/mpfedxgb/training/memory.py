@@ -5,7 +5,8 @@ and a depth of D, the largest level whose children need g and h has K 2^(D-2) no
 
     u = 16 N K 2^(D-2) bytes
 
-(twice that where leaves need them too, since nobody may see the weights). While these nodes are split a participant
+(twice that where leaves need them too: nobody may see the weights, or columns have directions). While these nodes are
+split a participant
 has masked values and masks of the parents (2 u) and of the children (4 u), and the opened sums (u); the active one also
 the frame that it sends them in (u). The coordinator has masks of parents (u) and children (2 u), and everyone's part of
 the left ones (M u). E takes 8 bytes for every row and candidate of the others, in memory or in the spool; roles of one
@@ -120,7 +121,8 @@ def margin_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
 
 def _vectors(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return the bytes of row vectors where the last level but one splits, and of the rows inside each node."""
-    splitting = params.trees_per_round << max(0, params.max_depth - (1 if params.facts.shares_leaf_weights else 2))
+    in_leaves = params.facts.shares_leaf_weights or params.constrained
+    splitting = params.trees_per_round << max(0, params.max_depth - (1 if in_leaves else 2))
     each = sizes.participants + 3 if role == COORDINATOR else 8 if role == ACTIVE else 7
     members = 4 * params.trees_per_round * (1 << params.max_depth) * sizes.packed
     return splitting * _PAIR * each * sizes.rows + members

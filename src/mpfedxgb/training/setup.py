@@ -15,6 +15,7 @@ from mpfedxgb.boosting.metrics import rounds_of
 from mpfedxgb.boosting.params import TrainParams, checks_sides
 from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.data.binning import Candidates, bin_table
+from mpfedxgb.data.directions import directions_of
 from mpfedxgb.errors import UserError
 from mpfedxgb.machine import give_back
 from mpfedxgb.modes.choose import mode_of
@@ -23,9 +24,11 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_COLUMNS, MOST_ROWS, MOST_TREES, check_announced, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.row_blocks import RowBlocks
-from mpfedxgb.protocols.share import publish_matrices
+from mpfedxgb.protocols.secret import concatenate
+from mpfedxgb.protocols.share import publish_matrices, share
 from mpfedxgb.protocols.storage import LocalRows
-from mpfedxgb.ring.ring import wide
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.ring import Ring, wide
 from mpfedxgb.training import memory
 from mpfedxgb.tree.level import SplitData, TableSizes, TreeRules
 from mpfedxgb.tree.predict import secure_predict
@@ -58,13 +61,12 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
         no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         tosses_coins=mode.tosses_coins,
-        sums_in_leaves=params.facts.shares_leaf_weights,
-        bits=plan.bits(rows),
-        weight_bits=scales.weight_bits(plan, rows),
-        alpha_bits=scales.alpha_bits(plan, rows) if params.reg_alpha else 0,
-        clip_bits=scales.clip_bits(params, plan, rows) if params.largest_step else 0,
-        places=plan.places,
+        sums_in_leaves=params.facts.shares_leaf_weights or params.constrained,
+        constrained=params.constrained,
+        **scales.tree_widths(params, plan, rows),
     )
+    if params.constrained:
+        data = _share_directions(party, data, mine, rules.ring)
     active = None
     if mine is not None and mine.labels is not None:
         active = Active(party, params, plan, mine.labels, data.sizes, mine.sample_key)
@@ -85,6 +87,24 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     give_back(sum(layout.octets for layout in memory.layouts_of(sizes).values()))
     evaluation = () if mine is None else tuple(mine.evaluation)
     return SplitData(sizes, matrices, candidates, evaluation, held.threads)
+
+
+def _share_directions(party: Party, data: SplitData, mine: TrainData | None, ring: Ring) -> SplitData:
+    """Return the candidates with the directions of their columns: own ones, and everybody's as secrets.
+
+    Rounds: 1 for each owner. Sent: an element per candidate by its owner. Reveals: nothing.
+    """
+    directions = None
+    if mine is not None and data.candidates is not None:
+        directions = directions_of(data.candidates, mine.directions)
+    shared = []
+    with party.phase("setup"):
+        for owner in data.sizes.owners:
+            values = None
+            if party.has_values_of(owner) and directions is not None:
+                values = RingArray.encode(ring, directions)
+            shared.append(share(party, owner, ring, (data.sizes.columns[owner - 1],), values))
+    return replace(data, directions=directions, sigma=concatenate(shared) if shared else None)
 
 
 def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | None) -> TableSizes:

@@ -30,6 +30,7 @@ from mpfedxgb.ring.prg import digest
 from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.training.samples import with_samples
 from mpfedxgb.training.setup import set_up, state_of_model
+from mpfedxgb.tree.constrained import root_bounds
 from mpfedxgb.tree.grow import Grown, grow
 from mpfedxgb.tree.level import Level, Round
 from mpfedxgb.tree.nodes import Tree
@@ -42,7 +43,8 @@ def secure_fit(party: Party, setup: Setup, t: int) -> Grown:
     with party.phase("gradients"):
         gh, vectors, constants = setup.mode.gradients(party, setup, t)  # 4-7
     round_ = with_samples(party, setup, t, Round(str(t), constants))
-    roots = Level([(tree, 0) for tree in range(trees)], s, gh, fresh=vectors)
+    bounds = root_bounds(constants, trees) if setup.rules.constrained else None
+    roots = Level([(tree, 0) for tree in range(trees)], s, gh, fresh=vectors, bounds=bounds)
     coins = None if setup.mine is None else coins_of(party, setup.params, setup.mine.sample_key)
     return grow(party, setup.data, roots, round_, setup.rules, setup.mode.find_splits(setup), coins)  # 8-9
 

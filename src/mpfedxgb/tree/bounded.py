@@ -60,14 +60,14 @@ def bounded_gains(
     with party.phase("gain"):
         nodes, _, columns = sums.shape
         y = concatenate([open_masked(party, shifted(party, sums)) - OFFSET, totals.reshape(nodes, 2, 1)])
-        narrow = _sides(y)
-        asked = _weights(narrow[:, 1], columns, constants, rules, allowed)
+        narrow = sides_of(y)
+        asked = weights_of_sides(narrow[:, 1], columns, constants, rules, allowed)
         if constants.alpha is not None:
             asked.append(beyond(narrow[:, 0], reduced(constants.alpha, VECTOR), rules.alpha_bits))
         comparing = Comparing(party, asked) if asked else None
         lifted = lifting(party, y + OFFSET, OFFSET, rules.ring)
         ((wide,), _) = open_groups(party, [lifted], _pending(comparing))
-        work = _Scores(party, constants, rules, _sides(wide))
+        work = _Scores(party, constants, rules, sides_of(wide))
         (B, cost, *E), _ = open_groups(party, work.denominators(wide[:, 1]), _pending(comparing))
         answers = [] if comparing is None else comparing.answers()
         A = work.numerators(answers.pop() if constants.alpha is not None else None, E)
@@ -99,7 +99,7 @@ def thresholded(party: Party, sums: Secret, G: Secret, alpha: Secret, bits: int)
     return open_pending(party, [threshold(party, G, reduced(alpha, G.ring), open_bit(party, answers))])[0]
 
 
-def _sides(sums: Secret) -> Secret:
+def sides_of(sums: Secret) -> Secret:
     """Return sums of the left sides, the right ones and the node from (n, 2, columns + 1), totals last. Local."""
     left, total = sums[..., :-1], sums[..., -1:]
     return concatenate([left, total - left, total])
@@ -109,7 +109,7 @@ def _pending(comparing: Comparing | None) -> Sequence[Pending[None]]:
     return [] if comparing is None else comparing.pending()
 
 
-def _weights(
+def weights_of_sides(
     H: Secret, columns: int, constants: Constants, rules: TreeRules, allowed: Bit | None
 ) -> list[Sign | Gated]:
     """Return what asks where neither side is too light and a candidate is allowed: (n, columns)."""

@@ -6,7 +6,7 @@ Each level finds the best split of every node (lines 3 and 19-20), and the child
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -15,30 +15,35 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.argmax import Fractions, winning_tags
+from mpfedxgb.protocols.bits import Bit
 from mpfedxgb.protocols.opening import Product, multiplying, open_groups, open_pending
 from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.reveal import NOBODY, Opened, make_tags, open_tags
 from mpfedxgb.protocols.rows import splitting_rows
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares
 from mpfedxgb.protocols.share import share_each
-from mpfedxgb.ring.array import pack
+from mpfedxgb.ring.array import pack, unpack
 from mpfedxgb.ring.prg import Stream
 from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree.bounded import bounded_gains
-from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, aggregate_buckets, gains, select_nodes
-from mpfedxgb.tree.nodes import GrownTree
+from mpfedxgb.tree.constrained import bounds_of_children, constrained_gains
+from mpfedxgb.tree.level import Constants, Level, Round, SplitData, TreeRules, aggregate_buckets, gains, select_nodes
+from mpfedxgb.tree.nodes import GrownSplit, GrownTree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
     """The trees of one round as this role saw them, and the rows inside each leaf, still secret: (leaves, packed).
 
-    Where nobody may see the weights also G and H of each leaf, as secret: (leaves, 2).
+    Where nobody may see the weights, or columns have directions, also G and H of each leaf, as secret: (leaves, 2);
+    and in the latter case the bounds of its weight, (leaves, 2). `constants` are those of the boosting round.
     """
 
     trees: list[GrownTree]
     members: Secret
     totals: Secret | None = None
+    bounds: Secret | None = None
+    constants: Constants | None = None
 
 
 def grow(
@@ -69,9 +74,12 @@ def grow(
         if not level.nodes:
             break
         splits = [(int(best.owner[i]), int(best.local[i])) for i in splitting]
-        level = children(party, data, level, splits, trees, round_.label, rules, depth, choices)  # 21-36
+        parent = level
+        level = children(party, data, parent, splits, trees, round_.label, rules, depth, choices)  # 21-36
+        if rules.constrained:
+            level = replace(level, bounds=part_bounds(party, data, parent, splits, trees, level, round_, rules))
     leaves.close(level)  # 4, 6
-    return leaves.grown()
+    return replace(leaves.grown(), constants=round_.constants)
 
 
 def _with_sums(party: Party, data: SplitData, level: Level) -> Level:
@@ -80,7 +88,7 @@ def _with_sums(party: Party, data: SplitData, level: Level) -> Level:
     sums: Shares = aggregate_buckets(party, data, level.fresh)
     if level.sums is not None:
         sums = concatenate_shares([sums, level.sums - sums], axis=0)
-    return Level(level.nodes, level.members, level.gh, sums)
+    return Level(level.nodes, level.members, level.gh, sums, bounds=level.bounds)
 
 
 class _Leaves:
@@ -90,6 +98,7 @@ class _Leaves:
         self.trees, self.with_totals = trees, with_totals
         self.members: list[Secret] = []
         self.totals: list[Secret] = []
+        self.bounds: list[Secret] = []
         self.count = 0
 
     def close(self, level: Level) -> None:
@@ -103,11 +112,14 @@ class _Leaves:
         if self.with_totals:
             assert level.gh is not None
             self.totals.append(level.gh.sum())
+        if level.bounds is not None:
+            self.bounds.append(level.bounds)
 
     def grown(self) -> Grown:
         """Return the finished trees."""
         totals = concatenate(self.totals, axis=0) if self.with_totals else None
-        return Grown(self.trees, concatenate(self.members, axis=0), totals)
+        bounds = concatenate(self.bounds, axis=0) if self.bounds else None
+        return Grown(self.trees, concatenate(self.members, axis=0), totals, bounds)
 
 
 FindSplits = Callable[[Party, SplitData, Level, Round, TreeRules, int], Opened]
@@ -134,8 +146,13 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     nobody = [(NOBODY, 1)]
     tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
     totals = level.gh.sum()  # 3
-    of_level = bounded_gains if rules.alpha_bits or rules.clip_bits else gains
-    candidates = of_level(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
+    numbers = round_.constants, rules, allowed, tags.secret
+    if level.bounds is not None and data.sigma is not None:
+        sigma = data.sigma[: sums.shape[-1]]
+        candidates = constrained_gains(party, sums, totals, level.bounds, sigma, *numbers)  # 8, 14-16
+    else:
+        of_level = bounded_gains if rules.alpha_bits or rules.clip_bits else gains
+        candidates = of_level(party, sums, totals, *numbers)  # 8, 14-16
     winner = winning_tags(party, candidates, _planned(party, candidates, n).stages)
     with party.phase("open split"):
         return open_tags(party, tags, winner, Entry.TREE_SHAPE)  # 19-20
@@ -194,6 +211,40 @@ def children(
         going = splitting_rows(party, q, parent.gh, data.threads, shared, depth % 2)  # 33-34
         (inside,), (gh,) = open_groups(party, staying, [going])
         return Level(nodes, _both_sides(parent.members, inside), gh.both, parent.sums, gh.left)
+
+
+def part_bounds(
+    party: Party,
+    data: SplitData,
+    parent: Level,
+    splits: list[Chosen],
+    trees: list[GrownTree],
+    level: Level,
+    round_: Round,
+    rules: TreeRules,
+) -> Secret:
+    """Return the bounds of the children of a level's splits, (2 n, 2), from those of their parents.
+
+    All owners share two bits of each of their splits: whether the middle is the upper bound of the left child, and so
+    the lower one of the right; and the other way round. Both are 0 where the column has no direction. The left child is
+    the one that is called left.
+
+    Rounds: 1 and those of `bounds_of_children`. Sent: a byte per split by its owner. Reveals: nothing.
+    """
+    with party.phase("children"):
+        bits = {}
+        for i, ((tree, node), (owner, candidate)) in enumerate(zip(parent.nodes, splits, strict=True)):
+            if party.has_values_of(owner):
+                assert data.directions is not None
+                split = trees[tree].nodes[node]
+                assert isinstance(split, GrownSplit)
+                sign = int(data.directions[candidate]) * (-1 if split.flipped else 1)
+                bits[i] = pack(np.array([sign > 0, sign < 0], np.uint8))
+        shared = share_each(party, [owner for owner, _ in splits], PACKED, (1,), bits)
+        sides = Bit(Secret(unpack(shared.masked, 2), unpack(shared.mask, 2)))
+        assert level.gh is not None
+        assert parent.bounds is not None
+        return bounds_of_children(party, level.gh.sum(), parent.bounds, sides, round_.constants, rules)
 
 
 class Choices(Protocol):

@@ -34,7 +34,7 @@ from mpfedxgb.protocols.secret import (
 )
 from mpfedxgb.protocols.share import PrivateMatrix, matrices_times
 from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.kernels import U8, U64, Threads
+from mpfedxgb.ring.kernels import I64, U8, U64, Threads
 from mpfedxgb.ring.planes import fraction_masks, fraction_parts, lift_words, plane_bits
 from mpfedxgb.ring.ring import BIT, VECTOR, Ring
 
@@ -98,6 +98,9 @@ class TreeRules:
     comparing two candidates meets, and `weight_bits` a side's hessian, signs included; 0 stands for the ring's.
     `alpha_bits` bound a sum of g and alpha, and `clip_bits` what tells whether a weight is clipped at a bound, of
     which there are `places` after the point; without an L1 penalty, or bounds, they are 0.
+
+    Where columns have directions (`constrained`), bounds have `bound_bits` and are multiples of 2^`coarse`, up to
+    `largest_step` of them; `divisor_bits` bound a denominator, and `order_bits` what tells the sides of a split apart.
     """
 
     max_depth: int
@@ -112,6 +115,12 @@ class TreeRules:
     alpha_bits: int = 0
     clip_bits: int = 0
     places: int = 0
+    constrained: bool = False
+    coarse: int = 0
+    bound_bits: int = 0
+    largest_step: int = 0
+    divisor_bits: int = 0
+    order_bits: int = 0
 
     def masks_layer(self, depth: int) -> bool:
         """Whether only the active participant's columns take part in a layer (First-Layer-Mask, section 5.2)."""
@@ -160,7 +169,8 @@ class Round:
 class SplitData:
     """The published matrices of all owners and, in a participant's own run, its candidates and evaluation tables.
 
-    `threads` are this role's own, for what is computed over rows beside the matrices.
+    `threads` are this role's own, for what is computed over rows beside the matrices. Where columns have directions,
+    `directions` (own candidates,) are a participant's own, and `sigma` (all candidates,) everybody's, as secrets.
     """
 
     sizes: TableSizes
@@ -168,6 +178,8 @@ class SplitData:
     candidates: Candidates | None
     evaluation: tuple[Table, ...] = ()
     threads: Threads = field(default_factory=Threads)
+    directions: I64 | None = field(default=None, repr=False)
+    sigma: Secret | None = None
 
     def goes_left(self, owner: int, candidate: int) -> npt.NDArray[np.uint8]:
         """Return which rows, training and evaluation, go left by a candidate of its owner, who is this participant."""
@@ -184,7 +196,8 @@ class Level:
 
     gh (n, 2, rows) in the vector ring; members (n, packed); sums (n, 2, columns) as shares. On the last level, whose
     nodes can only become leaves, there are neither gh nor sums. Until the sums of this depth are there, `fresh` are the
-    vectors that they are computed of: those of the roots or of the left children, and `sums` the parents'.
+    vectors that they are computed of: those of the roots or of the left children, and `sums` the parents'. `bounds`
+    (n, 2) are those of the nodes' weights, where columns have directions.
     """
 
     nodes: Nodes
@@ -192,6 +205,7 @@ class Level:
     gh: Secret | None = None
     sums: Shares | None = None
     fresh: RowVectors | None = None
+    bounds: Secret | None = None
 
 
 def select_nodes(level: Level, keep: Sequence[int], with_gh: bool) -> Level:
@@ -204,6 +218,7 @@ def select_nodes(level: Level, keep: Sequence[int], with_gh: bool) -> Level:
         level.members[where],
         level.gh[where] if with_gh and level.gh is not None else None,
         None if level.sums is None else level.sums[where],
+        bounds=None if level.bounds is None else level.bounds[where],
     )
 
 

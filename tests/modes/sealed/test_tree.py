@@ -17,7 +17,7 @@ from mpfedxgb.party import Counts, Party, Roster, run_locally
 from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.protocols import Secret, Shares, long_division, share
 from mpfedxgb.ring import VECTOR, RingArray
-from mpfedxgb.tree import Grown
+from mpfedxgb.tree import Grown, TreeRules
 from patience import patience
 from support.evaluation import Evaluation, evaluate, operand
 from support.property_tests import examples
@@ -26,6 +26,9 @@ from support.small_trees import WIDE, constants, share_members
 RATES = (1e-9, 1e-3, 0.3, 1.0, 3.0)
 H_PLACES = 16
 ROWS, G_CAP = 40, 1 << 30
+RULES = TreeRules(
+    max_depth=1, ring=WIDE, checks_children=False, no_split_first=True, first_layer_mask=False, alpha_bits=64
+)
 
 
 def division_of(rate: float, lam: int) -> Division:
@@ -59,7 +62,8 @@ def weights_of(
         numbers = constants(party, lam, 1, mcw)
         if alpha:
             numbers = replace(numbers, alpha=secrets[1])
-        return [secure_leaf_weights(party, Grown([], secrets[0], secrets[0]), numbers, division, *secrets[2:])]
+        grown = Grown([], secrets[0], secrets[0])
+        return [secure_leaf_weights(party, grown, numbers, division, RULES, *secrets[2:])]
 
     return evaluate(participants, [operand(VECTOR, sums), operand(WIDE, alpha), *held], compute, **settings)
 

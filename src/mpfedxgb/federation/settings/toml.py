@@ -43,7 +43,7 @@ class Section:
         elif not isinstance(content, dict):
             self._wrong(f"{name} = {shown(content)} is not a table; write [{name}] and keys below it")
         known = [key.name for key in table.keys]
-        for key in self.content:
+        for key in (key for key, value in self.content.items() if not table.ignored(key, value)):
             if key in table.refused:
                 self.faults.append(
                     SettingsError(f"[{name}] {key} is refused: {table.refused[key]}", "refused", self._dotted(key))

@@ -117,6 +117,10 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
         least, largest = 1, _largest_of_means(rates, rate, params.n_estimators)
         no_label = -(params.n_estimators * largest + 2 * _FARTHEST_START)
         most = -2 * no_label
+    places = 0
+    if params.constrained:  # a bound is the middle of weights in steps of bounds, up to one above them
+        places, above = plan.places, int(rate * (1 << f_h + plan.coarse)) >> plan.places
+        largest, most = largest + above, most + params.n_estimators * above
     if most.bit_length() > _MARGIN_BITS:
         text = (
             f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g}, "
@@ -125,13 +129,14 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
         )
         raise DoesNotFitError(text, parameter="leaf weights", value=params.n_estimators)
     shift = f_h - (rate.denominator.bit_length() - 1)
+    largest_divisor = rows * plan.h_cap + plan.lam_cap
     division = Division(
         factor=rate.numerator << max(0, shift),
         shift=max(0, -shift),
-        largest_sum=rows * plan.g_cap,
-        largest_divisor=rows * plan.h_cap + plan.lam_cap,
+        largest_sum=max(rows * plan.g_cap << places, largest_divisor * plan.weight_cap),
+        largest_divisor=largest_divisor,
         largest_weight=largest,
-        alpha_bits=scales.alpha_bits(plan, rows),
+        places=places,
     )
     if division.ring.bits > 64 * plan.limbs:  # lambda~ has no more bits
         text = (

@@ -212,7 +212,8 @@ def gradients_of_round(party: Party, setup: Setup, t: int) -> RoundGradients:
 def update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
     """Return the kept trees of round t, with shares of leaf weights; nobody learns anything of a training row."""
     sealed = _of(setup)
-    weights = secure_leaf_weights(party, grown, sealed.constants, sealed.rules.division, sealed.largest)
+    division = sealed.rules.division
+    weights = secure_leaf_weights(party, grown, sealed.constants, division, setup.rules, sealed.largest)
     shares, leaves = to_shares(party, weights).part, None
     if not shares.is_hidden:
         leaves = [Leaf(None, share=int(share)) for share in shares.decode()]

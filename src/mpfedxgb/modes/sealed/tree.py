@@ -17,16 +17,17 @@ from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, reduce
 from mpfedxgb.ring.array import RingArray, unpack
 from mpfedxgb.ring.ring import VECTOR, Ring, wide
 from mpfedxgb.tree.bounded import thresholded
+from mpfedxgb.tree.constrained import weights_within
 from mpfedxgb.tree.grow import Grown
-from mpfedxgb.tree.level import Constants
+from mpfedxgb.tree.level import Constants, TreeRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
     """The public numbers of w = -round(G factor / ((H + lambda~) 2^shift)), halves going up before the sign.
 
-    |G| is at most `largest_sum`, H + lambda~ at most `largest_divisor`, and |w| at most `largest_weight`; a sum of G
-    and alpha~ has `alpha_bits` bits.
+    |G| is at most `largest_sum`, H + lambda~ at most `largest_divisor`, and |w| at most `largest_weight`. Where columns
+    have directions, G has `places` more, and `largest_sum` counts them.
     """
 
     factor: int
@@ -34,12 +35,17 @@ class Division:
     largest_sum: int
     largest_divisor: int
     largest_weight: int
-    alpha_bits: int = VECTOR.bits
+    places: int = 0
+
+    @property
+    def divisor_shift(self) -> int:
+        """What H + lambda~ is shifted by before it divides."""
+        return self.shift + self.places
 
     @property
     def divisor_bits(self) -> int:
-        """Bits of (H + lambda~) 2^shift."""
-        return (self.largest_divisor << self.shift).bit_length()
+        """Bits of (H + lambda~) 2^divisor_shift."""
+        return (self.largest_divisor << self.divisor_shift).bit_length()
 
     @property
     def ring(self) -> Ring:
@@ -49,25 +55,35 @@ class Division:
 
 
 def secure_leaf_weights(
-    party: Party, grown: Grown, constants: Constants, division: Division, largest: Secret | None = None
+    party: Party,
+    grown: Grown,
+    constants: Constants,
+    division: Division,
+    rules: TreeRules,
+    largest: Secret | None = None,
 ) -> Secret:
     """Return the weights of all leaves, (leaves,) in the vector ring, from the sums that came down to them.
 
-    None is above `largest` in absolute value, if that is given.
+    None is above `largest` in absolute value, if that is given. Where columns have directions, sums are held to the
+    bounds that came down too.
 
-    Rounds: 1 for the lift and those of `rounded_quotient`; 4 more with an L1 penalty, and 4 with a bound. Reveals:
-    nothing.
+    Rounds: 1 for the lift and those of `rounded_quotient`; 4 more with an L1 penalty, and 4 with a bound. Where columns
+    have directions, those of `weights_within` in place of the lift and the penalty. Reveals: nothing.
     """
     assert grown.totals is not None
     with party.phase("leaf weights"):
         ring = division.ring
-        sums = lift_secret(party, grown.totals, ring)
-        divisor = (sums[:, 1] + reduced(constants.lam, ring)) * (1 << division.shift)
-        T = sums[:, 0]
-        if constants.alpha is not None:
-            T = thresholded(party, grown.totals[:, 0], T, constants.alpha, division.alpha_bits)
+        if grown.bounds is not None:
+            held, D = weights_within(party, grown.totals, grown.bounds, constants, rules)
+            T, D = -reduced(held, ring), reduced(D, ring)
+        else:
+            sums = lift_secret(party, grown.totals, ring)
+            T, D = sums[:, 0], sums[:, 1] + reduced(constants.lam, ring)
+            if constants.alpha is not None:
+                T = thresholded(party, grown.totals[:, 0], T, constants.alpha, rules.alpha_bits)
         bits, most = division.divisor_bits, division.largest_weight
-        weights = -reduced(rounded_quotient(party, T * division.factor, divisor, most, bits), VECTOR)
+        numerator, divisor = T * division.factor, D * (1 << division.divisor_shift)
+        weights = -reduced(rounded_quotient(party, numerator, divisor, most, bits), VECTOR)
         return weights if largest is None else _clipped(party, weights, largest, (2 * most).bit_length() + 1)
 
 

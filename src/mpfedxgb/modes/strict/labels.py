@@ -8,7 +8,7 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import ChooseScale
 from mpfedxgb.boosting.model import keep_trees
 from mpfedxgb.modes.mode import RoundGradients, Setup, encoded, public_constants
-from mpfedxgb.modes.strict.tree import reveal_leaves
+from mpfedxgb.modes.strict.tree import reveal_held, reveal_leaves
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.rows import masked_by
@@ -44,9 +44,10 @@ def share_gradients(party: Party, setup: Setup, t: int, choose: ChooseScale | No
 def update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
     """Return the kept trees of round t: P_1 learns which rows share a leaf, and computes the weights alone."""
     members = reveal_leaves(party, grown, setup.data.sizes)  # 7
+    held = reveal_held(party, grown, setup.rules)
     leaves, gains = None, None
     if setup.active is not None and members is not None:  # 8
         leaves, gains = setup.active.update(
-            grown.trees, [np.flatnonzero(m) for m in members]
+            grown.trees, [np.flatnonzero(m) for m in members], held
         )  # 9, after Algorithm 3, lines 5 and 43
     return keep_trees(party.owner, grown.trees, setup.data.candidates, leaves, gains)  # 11
