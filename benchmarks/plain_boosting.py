@@ -175,7 +175,9 @@ class PlainBoosting:
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:
-            if not params.facts.is_exact or (params.constrained and reference.is_held(node, rules)):
+            if not params.facts.is_exact:
+                return None
+            if params.constrained and any(reference.is_held(side, rules) for side in (node.left, node.right)):
                 return None
             return reference.gain(node, scale.f_g, scale.f_h, lam, *more)
 

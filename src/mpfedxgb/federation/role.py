@@ -22,6 +22,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.boosting.sampling import forget_private_key, label_commitment, label_salt, private_key
+from mpfedxgb.data.directions import Directions, check_directions
 from mpfedxgb.data.files import write_table
 from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
@@ -188,16 +189,18 @@ def _train(
         common = rows_in_common(settings, own) or _align(settings, own)
         rows, evaluation = common["train"], common.get("evaluate")
     labels, classes = labels_of(settings, rows, evaluation, callback)
+    directions = _directions_of(settings, rows)
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, rows.table.categories) for r in others]
-    training = training_fingerprint(settings, [rows.table, *tables], labels)
+    training = training_fingerprint(settings, [rows.table, *tables], labels, directions)
     files = _files(settings, training, restart, classes)
     commitment = None
     if labels is not None:
         key = private_key(state_folder(settings) / settings.session.name, os_entropy)
         commitment = label_commitment(label_salt(key), numbers_of(labels))
 
-    ids, data = [rows.ids, *(r.ids for r in others)], TrainData(rows.table, tables, labels)
+    ids = [rows.ids, *(r.ids for r in others)]
+    data = TrainData(rows.table, tables, labels, directions=directions)
     mine = Training(data, ids, files, settings.limits, cluster, commitment)
     started = time.perf_counter()
     try:
@@ -436,8 +439,20 @@ def _log_round(report: RoundReport) -> None:
     )
 
 
-def training_fingerprint(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
+def _directions_of(settings: RoleSettings, rows: Rows) -> Directions:
+    """Return the directions of this participant's columns, checked against its table."""
+    assert settings.data is not None
+    check_directions(rows.table, settings.data.monotone, f"{settings.role.name}: [data] monotone")
+    return settings.data.monotone
+
+
+def training_fingerprint(
+    settings: RoleSettings, tables: Sequence[Table], labels: Labels | None, directions: Directions | None = None
+) -> dict[str, Any]:
     """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
+    own = [] if labels is None else numbers_of(labels)
+    if directions:
+        own.append(np.array([directions.get(name, 0) for name in tables[0].names], np.float64))
     coordinator = settings.roster.coordinating_owner
     return {
         "session": settings.session_name,
@@ -445,7 +460,7 @@ def training_fingerprint(settings: RoleSettings, tables: Sequence[Table], labels
         "participants": list(settings.roster.owner_names),
         **({} if coordinator is None else {"coordinator": coordinator}),
         "parameters": settings.training.to_dict(),
-        "data": data_digest(tables, [] if labels is None else numbers_of(labels)),
+        "data": data_digest(tables, own),
     }
 
 

@@ -110,6 +110,7 @@ NAMES = Kind("names", "tuple[str, ...]", 'a list of names such as ["a", "b"]', (
 ADDRESS = Kind("address", "Address", 'an address such as "host:7701"')
 LINK = Kind("link", "Link", "a link in quotes")
 TABLE = Kind("table", "Mapping[str, Address]", "a table", (dict,))
+DIRECTIONS = Kind("directions", "Mapping[str, int]", "a table such as { income = 1 }", (dict,))
 ANYTHING = Kind("anything", "Any", "a value", (object,))
 """The module that uses it checks it: an objective, a metric, tables, a folder, a size of memory."""
 
