@@ -62,7 +62,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any], str, int]] = {
         "",
         2,
     ),
-    "counts": ("counts", "count:poisson", {}, "", 3),
+    "counts": ("counts", "count:poisson", {"max_delta_step": 0.0}, "", 3),
     "outliers": ("numbers", "reg:pseudohubererror", {"min_child_weight": 0.0, "base_score": 0.5}, "", 3),
     "shares": ("shares", "reg:logistic", {"min_child_weight": 0.2}, "", 2),
     "classes, raw margins": ("binary", "binary:logitraw", {}, "", 2),
