@@ -47,6 +47,9 @@ class ScalePolicy:
 
     Where `g_cap` is given and scales are private, both caps may be raised alike, by up to `raised` bits, as far as 256
     bits hold; a ring of 192 bits is taken where it leaves two thirds of them.
+
+    In a constrained training leaf weights are held to four times g_cap / h_cap, and to 2^`weight_bits` as much where
+    these caps do not tell how large weights are.
     """
 
     f_g: int | None = None
@@ -58,6 +61,7 @@ class ScalePolicy:
     g_most: int = 62
     raised: int = 0
     h_most: int = 0
+    weight_bits: int = 0
 
     def __post_init__(self) -> None:
         """Hold the policy to its two forms."""

@@ -72,7 +72,7 @@ def _above_0(y: Floats, origin: Origin, starts: bool) -> None:
 
 
 # e is below 2^10 and has up to 24 places; times weights of 26 bits, g and h keep within 60.
-_SEALED_SCALE = ScalePolicy(g_cap=1 << 22, h_cap=1 << 22, raised=12)
+_SEALED_SCALE = ScalePolicy(g_cap=1 << 22, h_cap=1 << 22, raised=12, weight_bits=3)
 
 
 _MOST_STEP = 100.0
