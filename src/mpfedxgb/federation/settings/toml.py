@@ -125,10 +125,8 @@ def convert(kind: Kind, value: Any, section: Section) -> Any:
                 "is not a name; names stand in certificates and have 1 to 63 of the characters a-z, 0-9 and -, and no "
                 "- at their ends"
             )
-        case "texts":
-            return _texts(value)
-        case "directions":
-            return _directions(value)
+        case "texts" | "directions":
+            return _texts(value) if kind.name == "texts" else _directions(value)
         case "names":
             return tuple(convert(NAME_KIND, name, section) for name in _texts(value))
         case "text or texts":
@@ -140,6 +138,8 @@ def convert(kind: Kind, value: Any, section: Section) -> Any:
                 return parse_address(value) if kind.name == "address" else link_of(value)
             except ValueError as error:
                 raise ValueError(f"is not {kind.words.partition(' such as')[0]}: {error}") from None
+        case "number" if isinstance(value, list):
+            return tuple(convert(kind, one, section) for one in value)
         case "number":
             return float(value) + 0.0  # 1 and 1.0, 0.0 and -0.0 have one digest
     return value
