@@ -231,15 +231,22 @@ def plain_trees(
     """Return the oracle's trees for the table, label and parameters that an estimator was fitted with."""
     params = model.partial_models_[0].params
     labels, weights, start = as_numbers(model, y, weight, base_margin)
-    read = {name: Table.read(data, name) for name, data in tables.items()}
-    given = model.monotone_constraints
-    directions = directions_of_tables(given, read, getattr(model, "_columns_", None), "monotone_constraints")
-    plain = PlainBoosting(list(read.values()), params, directions=directions)
+    read, directions = tables_of(model, tables)
+    plain = PlainBoosting(read, params, directions=directions)
     key = "" if model.random_state is None else f"random_state {model.random_state}"
     custom = model.objective if callable(model.objective) else None
     trees = plain.train(labels, weights, model.base_score, key, custom, followed, start)
     assert tuple(plain.tree_scales) == (model.partial_models_[0].tree_scales or ()), "trees have other scales"
     return trees
+
+
+def tables_of(
+    model: FedXGBClassifier | FedXGBRegressor, tables: dict[str, pd.DataFrame]
+) -> tuple[list[Table], Mapping[str, Directions]]:
+    """Return the tables that an estimator was fitted with, and the directions of their columns."""
+    read = {name: Table.read(data, name) for name, data in tables.items()}
+    given, columns = model.monotone_constraints, getattr(model, "_columns_", None)
+    return list(read.values()), directions_of_tables(given, read, columns, "monotone_constraints")
 
 
 def as_numbers(
