@@ -138,6 +138,8 @@ def convert(kind: Kind, value: Any, section: Section) -> Any:
                 return parse_address(value) if kind.name == "address" else link_of(value)
             except ValueError as error:
                 raise ValueError(f"is not {kind.words.partition(' such as')[0]}: {error}") from None
+        case "number" if isinstance(value, list):
+            return tuple(convert(kind, one, section) for one in value)
         case "number":
             return float(value) + 0.0  # 1 and 1.0, 0.0 and -0.0 have one digest
     return value
