@@ -20,6 +20,7 @@ from mpfedxgb.errors import Code, PeerFailedError, RefusedError, SettingsError
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.doctor import Severity, examine
 from mpfedxgb.federation.overview import overview
+from mpfedxgb.federation.own_training import training_fingerprint
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.role import Trained
 from mpfedxgb.federation.rows import read_rows
@@ -208,9 +209,9 @@ def test_what_it_keeps_and_shows(organise: Make) -> None:
     assert {found[what].level for what in ("data", "room", "model", "scoring", "state")} == {Severity.OK}
     with refused(SettingsError, "place", "retail", "coordinate"):
         Federation(settings).coordinate()
-    changed = roles.training_fingerprint(settings, [], None)
+    changed = training_fingerprint(settings, [], None)
     assert changed["coordinator"] == "retail"
-    assert "coordinator" not in roles.training_fingerprint(_independent(settings), [], None)
+    assert "coordinator" not in training_fingerprint(_independent(settings), [], None)
 
 
 def _independent(settings: RoleSettings) -> RoleSettings:
