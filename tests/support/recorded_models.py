@@ -104,7 +104,8 @@ def read_models(path: Path = MODELS) -> list[Recorded]:
 
 def write_models(models: Sequence[Recorded], path: Path = MODELS) -> None:
     """Write records, one in a line."""
-    lines = [json.dumps(asdict(one), separators=(",", ":"), allow_nan=False) for one in models]
+    kept = [{key: value for key, value in asdict(one).items() if key != "qid" or value is not None} for one in models]
+    lines = [json.dumps(one, separators=(",", ":"), allow_nan=False) for one in kept]
     path.write_text("\n".join(lines) + "\n")
 
 
