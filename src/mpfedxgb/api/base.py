@@ -416,6 +416,7 @@ class FederatedModel(FittedModel):
             for (name, table), r in zip(tables.items(), results, strict=True)
         }
         self.evals_result_ = results[0].metrics
+        self._judgement = results[0].judgement
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
 
     def _evaluation(self, eval_set: Any, others: Mapping[str, Any], training: Rows, classes: int) -> list[Evaluation]:

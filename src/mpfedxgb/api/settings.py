@@ -98,8 +98,13 @@ def train_params(
 
 
 def _value(estimator: Any, name: str) -> Any:
-    """Return what a parameter is set to, 0 and 1 as truth values where it is one, as in XGBoost."""
+    """Return what a parameter is set to, 0 and 1 as truth values where it is one, as in XGBoost.
+
+    A generator of NumPy's for random_state is as good as an integer.
+    """
     value = plain(getattr(estimator, name))
+    if name == "random_state" and isinstance(value, _GENERATORS):
+        return 0
     return bool(value) if BY_NAME[name].kind is FLAG and value in (0, 1) else value
 
 
@@ -121,8 +126,18 @@ def tell_other_defaults(params: TrainParams) -> None:
         _log.info("defaults that differ from XGBoost's: %s; each level and bin costs messages", ", ".join(differ))
 
 
+_GENERATORS = (np.random.RandomState, np.random.Generator)
+
+
 def sample_key(random_state: Any) -> str:
-    """Return what row and column samples come from: nothing, for samples that never repeat, or the random_state."""
+    """Return what row and column samples come from: nothing, for samples that never repeat, or the random_state.
+
+    Of one of NumPy's generators it is the next number, as in XGBoost.
+    """
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(1 << 31)
+    elif isinstance(random_state, np.random.Generator):
+        random_state = random_state.integers(1 << 31)
     return "" if random_state is None else f"random_state {int(random_state)}"
 
 
