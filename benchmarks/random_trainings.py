@@ -134,6 +134,8 @@ def random_training(seed: int) -> Training:
     params |= {"insecure_seed": seed} | _weighs_more(rng, objective, is_paper)
     start = _base_margin(rng, objective, y) if rng.random() < 0.15 else None
     params |= {} if is_paper else _dropped_trees(rng)
+    if not is_paper:
+        params |= _held_back(np.random.default_rng([seed, 4]), tables, y if not _has_classes(objective) else None)
     drawn = Training(seed, objective, params, tables, y, weight, evaluates, shares, curve, start)
     has_three = len(tables) > 2 and not is_paper
     return coordinated(drawn) if has_three and np.random.default_rng([seed, 2]).random() < 0.2 else drawn
@@ -437,6 +439,22 @@ def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) 
     if not is_paper and rng.random() < 0.1:
         params["colsample_bylevel"] = float(rng.choice([0.4, 0.8, 1.0]))
         params["colsample_bynode"] = float(rng.choice([0.4, 0.8, 1.0]))
+    return params
+
+
+def _held_back(rng: Rng, tables: dict[str, pd.DataFrame], numbers: npt.NDArray[Any] | None) -> dict[str, Any]:
+    """Return penalties and bounds of leaf weights, in the units of labels that are `numbers`, and directions."""
+    params: dict[str, Any] = {}
+    size = 1.0 if numbers is None else float(np.std(numbers)) or 1.0
+    if rng.random() < 0.2:
+        params["reg_alpha"] = float(rng.choice([0.01, 0.5, 2.0])) * size
+    if rng.random() < 0.15:
+        params["max_delta_step"] = float(rng.choice([0.05, 0.7, 3.0])) * size
+    if rng.random() < 0.25:
+        params["monotone_constraints"] = {
+            name: {str(column): int(rng.choice([-1, 0, 1, 1])) for column in table.select_dtypes("number")}
+            for name, table in tables.items()
+        }
     return params
 
 

@@ -30,7 +30,7 @@ OTHERS = Path(__file__).parents[2] / "shared" / "scripts"
 NEEDS = {
     "credit": ("reg_alpha", "scale_pos_weight"),
     "search": ("reg_alpha", "max_delta_step", "scale_pos_weight", "num_parallel_tree"),
-    "monotone": ("constrained",),
+    "monotone": ("monotone_constraints",),
     "losses": ("max_delta_step",),
     "rank": ("FedXGBRanker",),
     "train_cv": ("reg_alpha",),
@@ -38,7 +38,7 @@ NEEDS = {
     "pipeline": ("booster",),
     "s01_credit": ("reg_alpha", "scale_pos_weight"),
     "s02_search": ("reg_alpha", "max_delta_step", "scale_pos_weight", "num_parallel_tree", "colsample_bylevel"),
-    "s03_monotone": ("constrained",),
+    "s03_monotone": ("monotone_constraints",),
     "s06_rank": ("FedXGBRanker",),
     "s07_train_cv": ("reg_alpha",),
     "s09_types": ("missing",),

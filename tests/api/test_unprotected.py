@@ -32,6 +32,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "another link": {"link": "wan", "max_depth": 3},
     "nothing to gain": {"gamma": 1e9},
     "rounds that are alike": {"n_estimators": 14, "max_depth": 1, "max_bin": 3, "participants": 3},
+    "constrained": {"monotone_constraints": (1, -1), "participants": 3, "max_depth": 3},
+    "constrained and held back": {"monotone_constraints": (1, -1), "reg_alpha": 0.5, "max_delta_step": 0.7},
     "no least weight": {"min_child_weight": 0.0, "reg_lambda": 0.3},
 }
 
