@@ -92,7 +92,7 @@ def measure(
         "calibration_seconds": calibration_seconds(),
         "seconds": dict(zip(MODES, seconds, strict=True)),
         "slow_down": seconds[1] / seconds[0],
-        "modes": {security: _counts(model) for security, model in models.items()},
+        "modes": {security: counts_of(model) for security, model in models.items()},
         "same_splits": _splits(models["strict"]) == _splits(models["sealed"]),
         "largest_difference": float(np.abs(margins[0] - margins[1]).max()),
         "largest_margin": float(np.abs(margins[0]).max()),
@@ -108,7 +108,8 @@ def _numbers(X: Any, objective: str) -> Any:
     )
 
 
-def _counts(model: Any) -> dict[str, float]:
+def counts_of(model: Any) -> dict[str, float]:
+    """Return message rounds, hops, bytes and memory of a fitted model's training."""
     run, trees = model.run_, model.run_.trees
     setup, aux = run.phases["setup"], [run.roles[name] for name in run.auxiliaries]
     return {

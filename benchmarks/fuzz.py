@@ -170,7 +170,8 @@ def _has_counterpart(training: Training, joined: Joined) -> bool:
     params = training.params
     samples = any(params[name] < 1 for name in params if name.startswith(("subsample", "colsample")))
     samples = samples or leaves_out_at_random(joined.params)
-    return not (samples or params["first_layer_mask"] or params.get("security") == "paper")
+    bounded = joined.params.reg_alpha or joined.params.max_delta_step or joined.params.constrained
+    return not (samples or bounded or params["first_layer_mask"] or params.get("security") == "paper")
 
 
 def against_oracle(training: Training, model: Model, joined: Joined) -> str:

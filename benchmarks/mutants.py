@@ -62,10 +62,15 @@ FURTHER_TESTS = {
     "boosting/objectives/classes.py": ["boosting/test_objectives.py"],
     "boosting/objectives/residuals.py": ["boosting/test_objectives.py"],
     "boosting/objectives/positive.py": ["boosting/test_objectives.py"],
+    "boosting/objectives/ranking.py": ["boosting/test_ranking.py"],
+    "boosting/objectives/survival.py": ["boosting/test_survival.py"],
+    "boosting/ranking_metrics.py": ["boosting/test_ranking.py"],
+    "boosting/survival_metrics.py": ["boosting/test_survival.py"],
     "boosting/join.py": ["boosting/test_model.py"],
     "boosting/xgboost_json.py": ["boosting/test_model.py"],
     "boosting/params.py": ["api/test_bad_input.py", "federation/test_settings.py"],
     "boosting/active.py": ["federation/test_rows.py"],
+    "boosting/labels.py": ["federation/test_rows.py"],
 }
 """Test files beside the one of the same name, where that is missing or not all there is."""
 

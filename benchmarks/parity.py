@@ -60,6 +60,9 @@ def cases(data: Path) -> Iterator[Case]:
     X = columns_of(housing)
     for depth in (3, 4, 5):
         yield Case(f"California housing, depth {depth}", X, housing["median_house_value"], {"max_depth": depth}, True)
+    for objective in ("reg:gamma", "reg:tweedie", "count:poisson"):
+        params = {"max_depth": 4, "objective": objective, "max_delta_step": 0.7 * (objective == "count:poisson")}
+        yield Case(f"California housing, {objective}", X, housing["median_house_value"], params, True)
     beans = pd.read_csv(data / "dry_bean.csv.gz").sample(frac=1, random_state=0)
     yield Case("Dry Bean, 7 classes, depth 3", beans.drop(columns="Class"), beans["Class"], {"max_depth": 3})
     adult = pd.read_csv(data / "adult_onehot108.csv.gz")

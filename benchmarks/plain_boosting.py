@@ -17,9 +17,10 @@ from mpfedxgb import reference
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.join import JoinedSplit, JoinedTree
-from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.labels import read_groups, weights_of_groups
+from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sampling import coins_of, column_sample, drop_draws, node_sample, row_sample
+from mpfedxgb.boosting.sampling import coins_of, column_sample, drop_draws, node_sample, pair_words, row_sample
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.directions import Directions, directions_of, directions_of_tables
 from mpfedxgb.data.table import Table
@@ -60,16 +61,18 @@ class PlainBoosting:
         custom: Any = None,
         followed: Sequence[JoinedTree] | None = None,
         base_margin: Floats | None = None,
+        beside: npt.NDArray[Any] | None = None,
     ) -> list[JoinedTree]:
         """Return the trees of all rounds; of as many as are `followed`, with the leaf weights of those in the margins.
 
-        Rows begin at `base_margin`, (classes, rows), if that is given, and not at base_score.
+        Rows begin at `base_margin`, (classes, rows), if that is given, and not at base_score. `beside` is what some
+        objectives take beside labels.
         In the paper's way leaf weights are near the exact ones, and the next tree's integers come from them.
         """
         params, rows = self.params, self.tables[0].rows
         rounds = params.n_estimators if followed is None else len(followed) // params.trees_per_round
         plan = self.plan
-        loss = params.loss.with_function(custom)
+        loss = params.loss.with_function(custom).with_beside(beside)
         start = base_margin
         if start is None:
             start = np.repeat(loss.base_margin(y, weight, base_score, params.num_class)[:, None], rows, axis=1)
@@ -82,6 +85,8 @@ class PlainBoosting:
             if params.drops_trees:
                 margins = encode_fixed(start, WEIGHT_BITS)
                 left_out = self._drop(margins, alone, key, t)
+            if loss.draws:
+                loss = loss.with_draws(pair_words(self._party(1), loss.draws, rows, key, t))
             g, h = loss.gradients(y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS), weight)
             every, parallel = (g, h), params.num_parallel_tree
             g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
@@ -229,17 +234,23 @@ def plain_trees(
     weight: Any = None,
     followed: Sequence[JoinedTree] | None = None,
     base_margin: Any = None,
+    qid: Any = None,
 ) -> list[JoinedTree]:
     """Return the oracle's trees for the table, label and parameters that an estimator was fitted with."""
-    params = model.partial_models_[0].params
+    params, beside = model.partial_models_[0].params, None
+    if np.ndim(y) == 2:
+        y, beside = np.asarray(y, np.float64).T
     labels, weights, start = as_numbers(model, y, weight, base_margin)
+    if qid is not None:
+        beside = read_groups(np.asarray(qid), Origin("qid"))
+        weights = None if weights is None else weights_of_groups(weights, beside, Origin("weight"))
     read = {name: Table.read(data, name) for name, data in tables.items()}
     given = model.monotone_constraints
     directions = directions_of_tables(given, read, getattr(model, "_columns_", None), "monotone_constraints")
     plain = PlainBoosting(list(read.values()), params, directions=directions)
     key = "" if model.random_state is None else f"random_state {model.random_state}"
     custom = model.objective if callable(model.objective) else None
-    trees = plain.train(labels, weights, model.base_score, key, custom, followed, start)
+    trees = plain.train(labels, weights, model.base_score, key, custom, followed, start, beside)
     assert tuple(plain.tree_scales) == (model.partial_models_[0].tree_scales or ()), "trees have other scales"
     return trees
 

@@ -17,6 +17,9 @@ Rng = np.random.Generator
 OTHER_ROWS = 40
 """Rows beside those of the training: evaluation rows, and rows to score."""
 
+_NOWHERE = -987.0
+"""A number that is in no table."""
+
 _SMALLEST_WORK, _MOST_WORK = 3e3, 8e4
 """Candidates times nodes times trees: some hundredths of a second, and some seconds."""
 
@@ -77,7 +80,16 @@ class Training:
         return {name: table.iloc[self.rows :] for name, table in self.tables.items()}
 
     def as_passed(self, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-        """Return tables as `fit` gets them: with ids, everybody but the active one has its rows in another order."""
+        """Return tables as `fit` gets them: with ids, everybody but the active one has its rows in another order.
+
+        Where a number stands for missing values, all columns of numbers have that in place of NaN.
+        """
+        if "missing" in self.params:
+            tables = {name: table.copy() for name, table in tables.items()}
+            for table in tables.values():
+                for name in table.columns:
+                    if table[name].dtype.kind in "fiu" and table[name].isna().any():
+                        table[name] = table[name].fillna(int(self.params["missing"]))
         if "id" not in self.params:
             return tables
         rng = np.random.default_rng(self.seed)
@@ -134,8 +146,9 @@ def random_training(seed: int) -> Training:
     params |= {"insecure_seed": seed} | _weighs_more(rng, objective, is_paper)
     start = _base_margin(rng, objective, y) if rng.random() < 0.15 else None
     params |= {} if is_paper else _dropped_trees(rng)
-    if not is_paper:
-        params |= _held_back(np.random.default_rng([seed, 4]), tables, y if not _has_classes(objective) else None)
+    if rng.random() < 0.1:
+        params["missing"] = _NOWHERE
+    params |= {} if is_paper else _bounded_weights(rng, frame)
     drawn = Training(seed, objective, params, tables, y, weight, evaluates, shares, curve, start)
     has_three = len(tables) > 2 and not is_paper
     return coordinated(drawn) if has_three and np.random.default_rng([seed, 2]).random() < 0.2 else drawn
@@ -442,22 +455,6 @@ def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) 
     return params
 
 
-def _held_back(rng: Rng, tables: dict[str, pd.DataFrame], numbers: npt.NDArray[Any] | None) -> dict[str, Any]:
-    """Return penalties and bounds of leaf weights, in the units of labels that are `numbers`, and directions."""
-    params: dict[str, Any] = {}
-    size = 1.0 if numbers is None else float(np.std(numbers)) or 1.0
-    if rng.random() < 0.2:
-        params["reg_alpha"] = float(rng.choice([0.01, 0.5, 2.0])) * size
-    if rng.random() < 0.15:
-        params["max_delta_step"] = float(rng.choice([0.05, 0.7, 3.0])) * size
-    if rng.random() < 0.25:
-        params["monotone_constraints"] = {
-            name: {str(column): int(rng.choice([-1, 0, 1, 1])) for column in table.select_dtypes("number")}
-            for name, table in tables.items()
-        }
-    return params
-
-
 _ON_SECRETS = ("binary:logitraw", "reg:logistic", *_OF_MEANS)
 """What a sealed training takes as it is drawn, beside those that stand for all others."""
 
@@ -482,6 +479,19 @@ def _weighs_more(rng: Rng, objective: str, is_paper: bool) -> dict[str, float]:
     if is_paper or objective not in scaled or rng.random() > 0.2:
         return {}
     return {"scale_pos_weight": float(rng.choice([0.0, 0.01, 0.5, 3.0, 40.0]))}
+
+
+def _bounded_weights(rng: Rng, frame: pd.DataFrame) -> dict[str, Any]:
+    """Return an L1 penalty, the largest step of a leaf, and directions of columns, now and then."""
+    params: dict[str, Any] = {}
+    if rng.random() < 0.15:
+        params["reg_alpha"] = float(rng.choice([1e-3, 0.1, 1.0, 30.0]))
+    if rng.random() < 0.1:
+        params["max_delta_step"] = float(rng.choice([0.01, 0.3, 0.7, 5.0]))
+    if rng.random() < 0.1:
+        numbers = [name for name in frame.columns if frame[name].dtype.kind in "fiu"]
+        params["monotone_constraints"] = {name: int(rng.integers(-1, 2)) for name in numbers}
+    return params
 
 
 def _dropped_trees(rng: Rng) -> dict[str, Any]:

@@ -24,8 +24,8 @@ SEALED = ("3051", "3057", "3111")
 """Sealed, small: regression; classes with weights that stop early; regression with weights."""
 
 HOW_IT_RUNS = {"participants", "callbacks", "verbosity", "deadline", "link", "topology", "client"}
-HOW_IT_RUNS |= {"n_jobs", "max_memory", "spool"}
-"""Parameters of an estimator that random trainings leave alone; their tables come dealt."""
+HOW_IT_RUNS |= {"n_jobs", "max_memory", "spool", "importance_type", "feature_types"}
+"""Parameters of an estimator that change no model, or that random trainings leave alone; their tables come dealt."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)

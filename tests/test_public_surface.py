@@ -13,6 +13,7 @@ import mpfedxgb
 
 NAMES = {
     "FedXGBClassifier",
+    "FedXGBRanker",
     "FedXGBRegressor",
     "FederatedTable",
     "Federation",

@@ -120,7 +120,7 @@ def options(command: str) -> Iterator[str]:
     """Yield the options of a command that are parameters."""
     for offer in OFFERS[command]:
         p = BY_NAME[offer.name]
-        kind = "str" if p.kind.name in ("anything", "choice") else p.python
+        kind = "str" if p.kind.name in ("anything", "choice") else p.python.partition(" | Sequence")[0]
         choices = offer.choices or p.kind.choices
         phrase = p.help.partition(";")[0] if offer.choices else p.help  # the rest speaks of other choices
         known = f" One of {', '.join(choices)}." if choices and choices[0] not in phrase else ""

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from mpfedxgb.api.federation import Federation
     from mpfedxgb.api.functions import cv, train
     from mpfedxgb.api.plotting import plot_importance, plot_metrics, plot_tree
+    from mpfedxgb.api.ranker import FedXGBRanker
     from mpfedxgb.api.uplift import uplift
     from mpfedxgb.boosting.join import join
     from mpfedxgb.boosting.model import PartialModel
 
 __all__ = [
     "FedXGBClassifier",
+    "FedXGBRanker",
     "FedXGBRegressor",
     "FederatedTable",
     "Federation",
@@ -36,6 +38,7 @@ __version__ = "0.2.0.dev0"
 
 _HOMES = {
     "FedXGBClassifier": "mpfedxgb.api.estimators",
+    "FedXGBRanker": "mpfedxgb.api.ranker",
     "FedXGBRegressor": "mpfedxgb.api.estimators",
     "FederatedTable": "mpfedxgb.api.federated_table",
     "Federation": "mpfedxgb.api.federation",

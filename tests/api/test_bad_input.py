@@ -166,9 +166,11 @@ SETTINGS = {
     "a text for missing values": setting("missing", "n.a.", "is not a number", "[data] missing"),
     "unknown security": setting("security", "some", "strict, sealed, paper, none"),
     "unknown objective": setting("objective", "binary:hing", "is not known", "binary:logistic"),
-    "an objective that is not built": setting("objective", "rank:ndcg", "XGBoost's", "not supported", "a callable"),
+    "an objective that is not built": setting(
+        "objective", "reg:expectileerror", "XGBoost's", "not supported", "a callable"
+    ),
     "a regression that is not built": setting(
-        "objective", "survival:cox", "XGBoost's", "not supported here", "count:poisson", y=NUMBERS, kind=FedXGBRegressor
+        "objective", "reg:expectileerror", "XGBoost's", "supported", "count:poisson", y=NUMBERS, kind=FedXGBRegressor
     ),
     "classes in a regression": setting(
         "objective", "binary:logitraw", "is not for regression", y=NUMBERS, kind=FedXGBRegressor

@@ -204,3 +204,18 @@ def test_a_federated_table_is_what_its_tables_are() -> None:
     aligned = FederatedTable(mixed, label=Y, weight=weight, id="person")
     same = FedXGBClassifier(**QUICK, security="none", id="person").fit(aligned)
     np.testing.assert_array_equal(same.predict_proba(aligned[:30]), model.predict_proba(table[:30]))
+
+
+def test_generators_are_as_good_as_seeds() -> None:
+    """random_state takes NumPy's, whose next number draws the samples, so that the same generator repeats them."""
+    x = np.random.default_rng(3).normal(size=(60, 3))
+    y = (x[:, 0] > 0).astype(int)
+
+    def margins(random_state: Any) -> Any:
+        model = FedXGBClassifier(n_estimators=3, subsample=0.5, security="none", random_state=random_state)
+        return model.fit(x, y).decision_function(x)
+
+    for make in (np.random.RandomState, np.random.default_rng):
+        assert (margins(make(1)) == margins(make(1))).all()
+        one = make(1)
+        assert (margins(one) != margins(one)).any()

@@ -239,6 +239,66 @@ class TestAfterwards:
         again = make().load_model(tmp_path)
         np.testing.assert_array_equal(again._margins(halves(X)), margins)
 
+    @pytest.mark.parametrize(
+        ("objective", "kind", "options"),
+        [
+            ("binary:logitraw", "binary", {}),
+            ("reg:logistic", "shares", {}),
+            ("count:poisson", "counts", {"max_delta_step": 0.0}),
+            ("count:poisson", "counts", {"max_delta_step": 0.7}),
+            ("reg:gamma", "positive", {}),
+            ("reg:tweedie", "counts", {"tweedie_variance_power": 1.3}),
+        ],
+    )
+    def test_other_objectives_predict_as_strict_and_xgboost_do(
+        self, objective: str, kind: str, options: dict[str, Any]
+    ) -> None:
+        """The same splits as xgboost, and each loss turns margins into its predictions; the exported model too."""
+        margin = people(80)["age"].fillna(40).to_numpy() / 40 - 1 + 0.3 * np.sin(np.arange(80))
+        numbers = {
+            "binary": Y,
+            "shares": 1 / (1 + np.exp(-margin[:ROWS])),
+            "counts": np.floor(np.exp(1 + margin[:ROWS])),
+            "positive": np.exp(margin[:ROWS]),
+        }
+        make: Any = FedXGBClassifier if kind == "binary" else FedXGBRegressor
+        known = {"objective": objective, **options}
+        sealed = make(**SEALED, **known).fit(halves(X), numbers[kind])
+        strict = make(**QUICK, **known).fit(halves(X), numbers[kind])
+        if kind == "binary":
+            np.testing.assert_array_equal(sealed.predict(halves(LATER)), strict.predict(halves(LATER)))
+            ours, theirs = (m.predict_proba(halves(LATER))[:, 1] for m in (sealed, strict))
+        else:
+            ours, theirs = (m.predict(halves(LATER)) for m in (sealed, strict))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+        assert compare_with_xgboost(sealed, X, numbers[kind]).same_trees
+        booster = sealed.to_xgboost()
+        exported = booster.predict(xgboost.DMatrix(LATER[booster.feature_names], enable_categorical=True))
+        if objective == "binary:logitraw":  # it predicts margins there
+            exported = 1 / (1 + np.exp(-exported))
+        np.testing.assert_allclose(exported, ours, rtol=1e-5)
+
+    def test_positives_that_weigh_more_and_rows_that_start_elsewhere(self) -> None:
+        """scale_pos_weight is P_1's, as row weights are; base margins are where its rows start. As xgboost has them."""
+        known: dict[str, Any] = {"scale_pos_weight": 3.0}
+        sealed, strict = (FedXGBClassifier(**own, **known).fit(halves(X), Y) for own in (SEALED, QUICK))
+        assert compare_with_xgboost(sealed, X, Y).same_trees
+        np.testing.assert_allclose(sealed._margins(halves(LATER)), strict._margins(halves(LATER)), rtol=1e-5)
+        assert sealed.partial_models_[0].params.weighted
+        without = FedXGBClassifier(**SEALED).fit(halves(X), Y)
+        assert np.abs(sealed._margins(halves(LATER)) - without._margins(halves(LATER))).max() > 0.1
+
+        start, counts = np.linspace(-1, 2, ROWS), np.arange(ROWS) % 5
+        fits = [
+            FedXGBRegressor(**own, objective="count:poisson", max_delta_step=0.0).fit(
+                halves(X), counts, base_margin=start
+            )
+            for own in (SEALED, QUICK)
+        ]
+        assert compare_with_xgboost(fits[0], X, counts, base_margin=start).same_trees
+        ours, theirs = (fitted.predict(halves(X), base_margin=start) for fitted in fits)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
     def test_pages_and_pictures(self, model: FedXGBClassifier, tmp_path: Path) -> None:
         """Nobody's page shows a weight; the active participant's says that no metric is known."""
         for owner in ("bank", "telecom"):
@@ -271,7 +331,7 @@ class TestAfterwards:
         assert strict.strict is None
         assert (told.strict.rounds, told.strict.dealer_bytes) == (strict.rounds, strict.dealer_bytes)
         assert told.rounds > strict.rounds
-        assert f'with security="sealed"; "strict" takes {strict.rounds} rounds' in str(told)
+        assert f'with security="sealed"; "strict" takes {strict.rounds} message rounds' in str(told)
         assert told.to_dict()["strict"]["rounds"] == strict.rounds
         assert told.strict.seconds is not None
         assert Entry.EVALUATION_MARGINS in {reveal.name for reveal in told.ledger}

@@ -19,7 +19,8 @@ from mpfedxgb.errors import DataError, SettingsError, UserError
 from mpfedxgb.testing.parity import compare_with_xgboost
 from support.refusals import refused
 
-ROWS, SMALL = 80, {"max_depth": 2, "max_bin": 8}
+ROWS = 80
+SMALL: dict[str, Any] = {"max_depth": 2, "max_bin": 8}
 RNG = np.random.default_rng(4)
 BANK = pd.DataFrame(RNG.normal(size=(ROWS, 2)), columns=["income", "age"])
 TELECOM = pd.DataFrame(RNG.normal(size=(ROWS, 2)), columns=["calls", "visits"])

@@ -73,6 +73,24 @@ def test_rounds_are_the_oracles(sample_type: str, normalize_type: str) -> None:
             assert all(0 <= scale <= 1 for scale in scales)
 
 
+RECORDED = [
+    ("tree", 1, [0.66411984, 0.66411984, 0.4017925, 0.29598716, 0.2375297]),
+    ("tree", 2, [0.8095097, 0.40475485, 0.22362708, 0.15691166, 0.12180268]),
+    ("forest", 3, [0.46650743, 0.46650743, 0.564474, 0.6830135, 0.8264463]),
+]
+"""weight_drop of xgboost 3.4.1 after five rounds, with rate_drop=1 and eta=0.21; all trees of a round have the same."""
+
+
+@pytest.mark.parametrize(("normalize_type", "new", "expected"), RECORDED)
+def test_scales_are_those_of_xgboost_34(normalize_type: str, new: int, expected: list[float]) -> None:
+    """To the last bit, whatever is installed; an older xgboost divides the learning rate by the trees of a round."""
+    params = dart(rate_drop=1.0, learning_rate=0.21, normalize_type=normalize_type)
+    scales: tuple[float, ...] = ()
+    for _ in expected:
+        scales = scales_after(params, scales, range(len(scales)), new)
+    assert scales == tuple(float(np.float32(scale)) for scale in expected for _ in range(new))
+
+
 def test_what_is_left_out() -> None:
     """Chances of 0 and 1 are certain; a skipped round leaves nothing out; the first round has nothing to leave out."""
     scales, low, high = (1.0, 0.5, 0.25), np.zeros(5), np.full(5, 1 - 2.0**-53)

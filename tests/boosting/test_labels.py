@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting.active import (
+from mpfedxgb.boosting.labels import (
     check_labels_present,
     class_name,
     encode_classes,

@@ -157,7 +157,9 @@ def test_refused_names(name: str, message: tuple[Any, ...]) -> None:
 
 def test_every_metric_is_compared() -> None:
     """None is left out above, and every objective has one of them by default."""
-    assert set(METRICS) == {*BINARY, *NUMBERS, *CLASSES, *(name.partition("@")[0] for name in BY_XGBOOST)}
+    others = {"ndcg", "map", "pre", "aft-nloglik", "interval-regression-accuracy", "cox-nloglik"}
+    here = {*BINARY, *NUMBERS, *CLASSES, *(name.partition("@")[0] for name in BY_XGBOOST)}
+    assert set(METRICS) == here | others, "test_ranking.py and test_survival.py have the others"
     for name, objective in OBJECTIVES.items():
         check_metrics([objective.default_metric], name)
         check_metrics([objective_of(name, 2, TrainParams(objective=name).of_objectives).default_metric], name)
@@ -175,6 +177,7 @@ def test_certain_mistakes_cost_a_finite_amount(name: str) -> None:
 
 
 AREAS = ("auc", "aucpr")
+GROW = (*AREAS, "ndcg", "map", "pre", "interval-regression-accuracy")
 
 HAS_XGBOOSTS_BITS = platform.machine() in ("x86_64", "AMD64")
 """Elsewhere a compiler may multiply and add with one rounding."""
@@ -237,14 +240,19 @@ def test_area_of_precision(rows: list[tuple[bool, int, int]]) -> None:
 @pytest.mark.parametrize("name", ["tweedie-nloglik@1.5", *sorted(set(METRICS) - {*AREAS, "tweedie-nloglik"})])
 def test_no_weight_no_mean(name: str) -> None:
     """Rows that all weigh nothing have no mean."""
-    assert np.isnan(metric_of(name, DEFAULTS)(np.zeros(2), np.full((2, 2), 0.5), np.zeros(2)))
+    assert np.isnan(metric_of(name, DEFAULTS)(np.zeros(2), np.full((2, 2), 0.5), np.zeros(2), of_times(name)))
+
+
+def of_times(name: str) -> Floats | None:
+    """Return upper bounds for the metrics that take them."""
+    return np.ones(2) if METRICS[name.partition("@")[0]].beside == "upper" else None
 
 
 def test_area_grows_and_losses_fall() -> None:
-    """More area is better, less of everything else; equal is not better."""
+    """More area, rank or accuracy is better, less of everything else; equal is not better."""
     for name, metric in METRICS.items():
-        assert metric.is_better(0.6, 0.5) == (name in AREAS)
-        assert metric.is_better(0.5, 0.6) == (name not in AREAS)
+        assert metric.is_better(0.6, 0.5) == (name in GROW)
+        assert metric.is_better(0.5, 0.6) == (name not in GROW)
         assert not metric.is_better(0.5, 0.5)
 
 

@@ -240,7 +240,7 @@ class TestSimulate:
             (["--encoding", "utf-9"], "encoding='utf-9' is not known"),
             (["--max-depth", "0"], "max_depth=0"),
             (["--reg-lambda", "-1"], "reg_lambda=-1.0"),
-            (["--objective", "rank:pairwise"], "objective='rank:pairwise'"),
+            (["--objective", "reg:expectileerror"], "objective='reg:expectileerror'"),
             (["--security", "some"], "security='some'"),
             (["--label", "visits"], "y holds nan"),
         ],

@@ -127,7 +127,7 @@ def test_many_categories_are_named_as_the_cause(monkeypatch: pytest.MonkeyPatch)
     words = pd.Series([f"w{i}" for i in range(1999)] + [None], dtype="category")
     X = pd.DataFrame({"word": words, "age": np.arange(2000.0)})
 
-    with refused(NoRoomError, "room", "a simulation", 299532000):
+    with refused(NoRoomError, "room", "a simulation", 350507760):
         FedXGBRegressor(n_estimators=1).fit(X, X["age"])
 
 

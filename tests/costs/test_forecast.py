@@ -85,6 +85,10 @@ SHAPES = {
     "sealed, weights in regression": case(
         2, objective="reg:squarederror", weighted=True, weights=True, security="sealed"
     ),
+    "sealed counts, clipped weights": case(2, objective="count:poisson", max_delta_step=0.7, security="sealed"),
+    "sealed amounts, weights, rows in chunks": case(
+        3, objective="reg:tweedie", weighted=True, weights=True, security="sealed", chunk=64, subsample=0.7
+    ),
     "sealed, L1 penalty, clipped weights": case(
         2, objective="reg:squarederror", reg_alpha=0.01, max_delta_step=0.9, security="sealed"
     ),

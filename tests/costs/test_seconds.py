@@ -8,8 +8,16 @@ import pytest
 
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import LINKS, SessionSettings
-from mpfedxgb.costs.forecast import forecast
-from mpfedxgb.costs.seconds import Rates, calibrate, estimate_seconds
+from mpfedxgb.costs import seconds
+from mpfedxgb.costs.forecast import Basis, forecast, role_forecast
+from mpfedxgb.costs.seconds import (
+    TYPICAL,
+    Rates,
+    calibrate,
+    estimate_role_seconds,
+    estimate_seconds,
+    seconds_at_start,
+)
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.tree.level import TableSizes
 
@@ -27,6 +35,29 @@ def test_seconds_grow_with_the_work_and_with_the_link() -> None:
     assert estimate_seconds(larger, rates, True) > 1.5 * estimate_seconds(near, rates, True)
     assert estimate_seconds(near, replace(rates, reading=1e7), True) > 2 * estimate_seconds(near, rates, True)
     assert estimate_seconds(far, rates, False) > far.hops * 0.02 + estimate_seconds(near, rates, False) / 2
+
+
+def test_a_participant_estimates_for_itself() -> None:
+    """By its own work, and what the link makes it wait: nearly what the whole forecast says of roles apart."""
+    sizes, roster, settings = TableSizes(100_000, 0, (60, 60)), Roster.numbered(2), SessionSettings(link=LINKS["wan"])
+    whole, basis = forecast(BASE, sizes, roster, settings), Basis(BASE, sizes, roster, settings)
+    own = role_forecast(basis, 2)
+    assert own is not None
+
+    seconds = estimate_role_seconds(basis, 2, own.counts, TYPICAL)
+
+    assert seconds == pytest.approx(estimate_seconds(whole, TYPICAL, False), rel=0.3)
+    assert "about" not in own.summary
+    assert replace(own, seconds=90.0).summary.endswith("; about 1 min 30 s on machines like this one")
+
+
+def test_a_long_training_is_worth_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes a few seconds on a usual machine is told at once."""
+    measured = replace(TYPICAL, opening=1.0)
+    monkeypatch.setattr(seconds, "calibrate", lambda: measured)
+
+    assert seconds_at_start(lambda rates: 1000 * rates.opening) == 1000 * TYPICAL.opening
+    assert seconds_at_start(lambda rates: 100_000 * rates.opening) == 100_000
 
 
 def test_this_machine_can_be_measured() -> None:

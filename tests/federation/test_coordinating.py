@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +26,7 @@ from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.scoring import RowsNotFoundError
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.entries import Entry
+from mpfedxgb.report.html.page import page_html
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport.frame import Kind
 from patience import patience
@@ -30,6 +34,7 @@ from support.commands import Shell
 from support.refusals import refused
 from support.role_files import least
 from support.role_processes import place
+from support.role_processes import tables as small_tables
 from support.switchboard import Organisations
 from support.toy_tables import QUICK, labels, people
 from support.views import Recorder
@@ -191,8 +196,10 @@ def test_what_it_keeps_and_shows(organise: Make) -> None:
     done = train_all(places)
     settings = places.settings(RETAIL)
     shown = overview(settings)
+    page = " ".join(page_html(shown).split())
 
     assert (settings.number, settings.owner, settings.is_coordinator) == (0, 3, False)
+    assert "The auxiliary participant, and the coordinator, of the federation trial, with bank and telecom." in page
     assert (shown.number, shown.participants, shown.model) == (3, ("bank", "telecom", "retail"), done[2].model)
     assert {path.name for path in places.state(RETAIL).iterdir()} >= {"private.key", "attempt", "checkpoints"}
     assert [entry.name for entry in read_record(settings).attempts[-1].ledger if entry.receiver == "retail"]
@@ -283,6 +290,21 @@ def test_three_processes(tmp_path: Path, nursery: Nursery) -> None:
             (made.home(BANK) / "predictions.csv").unlink()
             assert made.start(BANK, "--predict").wait(patience(60)) == 0, made.logs()
             assert (made.home(BANK) / "predictions.csv").read_bytes() == first
+        asked = small_tables(slice(40, 42), tuple(COLUMNS))["bank"].drop(columns="label").to_dict("records")
+        served = made.start(BANK, "--serve", "--http", "0")
+        made.wait_for(BANK, "bank answers requests for scores")
+        (url,) = re.findall(r" on http://(\S+)", made.log(BANK))
+        connection = http.client.HTTPConnection(url.rstrip("/"), timeout=patience(60))
+        connection.request(
+            "POST", "/invocations", json.dumps({"dataframe_records": asked}), {"Content-Type": "application/json"}
+        )
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        by_person = pd.read_csv(tmp_path / "first.csv").set_index("person")
+        for row in answer["predictions"]:
+            assert row["probability"] == by_person.loc[row["id"]].filter(like="class_").iloc[-1]
+        served.terminate()
+        served.wait(patience(60))
         assert [child.poll() for child in serving] == [None, None], "they stay for the next session"
         made.stop()
 

@@ -39,9 +39,10 @@ class TestGood:
         assert (settings.label is None) == (role != "bank")
 
     def test_full_covers_the_schema(self) -> None:
-        """The tests below go through all keys but `drop`, which does not go with `features`, and `peers` of a mesh."""
+        """The tests below go through all keys but some that do not go with the others; those have their own tests."""
         keys = {(table, key) for role in ROLES for table, content in full(role).items() for key in content}
-        assert keys | {("data", "drop"), ("network", "peers")} == {
+        of_ranks = {("label", "qid"), ("label", "upper"), ("training", "lambdarank_num_pair_per_sample")}
+        assert keys | {("data", "drop"), ("network", "peers")} | of_ranks == {
             (name, key.name) for name, table in TABLES.items() for key in table.keys
         }
 
@@ -333,7 +334,7 @@ class TestMessages:
             ("bank", "label", "column", "weight", "is the label's own column"),
             ("bank", "label", "scale_pos_weight", -1.0, "above|at least 0"),
             ("bank", "label", "base_margin", ["a", "b"], "binary:logistic has 1 margins for each row; name 1 columns"),
-            ("bank", "label", "base_margin", "defaulted", "names the column of the label or of the weights"),
+            ("bank", "label", "base_margin", "defaulted", r"names a column that another key of \[label\] names"),
             ("bank", "label", "base_margin", "age", r"also named by \[data\] features"),
             ("bank", "label", "eval_metric", "acu", "eval_metric='acu' is not known"),
             ("bank", "label", "eval_metric", ["rmse", "auc", "auc"], "twice"),
@@ -525,6 +526,8 @@ KINDS = {
     "session": {"name": "text"},
     "training": {
         **dict.fromkeys(("objective", "security", "binning", "xgboost_rules"), "choice"),
+        **dict.fromkeys(("lambdarank_pair_method", "aft_loss_distribution"), "choice"),
+        **dict.fromkeys(("lambdarank_normalization", "lambdarank_score_normalization", "ndcg_exp_gain"), "flag"),
         **dict.fromkeys(("booster", "sample_type", "normalize_type"), "choice"),
         **dict.fromkeys(("rate_drop", "skip_drop"), "number"),
         **dict.fromkeys(("num_class", "n_estimators", "num_parallel_tree", "max_depth", "max_bin"), "integer"),
@@ -535,6 +538,7 @@ KINDS = {
         ),
         **dict.fromkeys(("colsample_bytree", "colsample_bylevel", "colsample_bynode", "leaf_epsilon"), "number"),
         **dict.fromkeys(("huber_slope", "tweedie_variance_power", "quantile_alpha"), "number"),
+        "aft_loss_distribution_scale": "number",
     },
     "data": {
         **dict.fromkeys(("train", "evaluate", "predict", "predictions"), "path"),

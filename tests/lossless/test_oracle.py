@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
+from mpfedxgb import FedXGBClassifier, FedXGBRanker, FedXGBRegressor, join
 from mpfedxgb.boosting.objectives import NAMED
 from plain_boosting import plain_trees
 from support.bounds import has_bounds
@@ -23,6 +23,9 @@ def fit(problem: Problem, **params: Any) -> FedXGBClassifier | FedXGBRegressor:
     """Train the estimator that goes with a problem."""
     if problem.kind in ("binary", "classes"):
         model: FedXGBClassifier | FedXGBRegressor = FedXGBClassifier(**params)
+    elif problem.qid is not None:
+        ranker = FedXGBRanker(**params)
+        return ranker.fit(problem.tables, problem.y, qid=problem.qid, sample_weight=problem.weight)
     else:
         params.setdefault("objective", "count:poisson" if problem.kind == "counts" else None)
         model = FedXGBRegressor(**params)
@@ -32,7 +35,7 @@ def fit(problem: Problem, **params: Any) -> FedXGBClassifier | FedXGBRegressor:
 def assert_lossless(problem: Problem, **params: Any) -> FedXGBClassifier | FedXGBRegressor:
     """Train, and compare with the oracle tree by tree, leaf weights included."""
     model = fit(problem, **params)
-    expected = plain_trees(model, problem.tables, problem.y, problem.weight)
+    expected = plain_trees(model, problem.tables, problem.y, problem.weight, qid=problem.qid)
     for number, (ours, theirs) in enumerate(zip(join(model.partial_models_).trees, expected, strict=True)):
         assert ours == theirs, f"tree {number}"
     return model
@@ -136,6 +139,25 @@ def test_every_objective_is_exact(objective: str, seed: int, weighted: bool, **p
     """Each by the protocols and in the clear, with and without weights, samples and lambda."""
     problem = problem_for(objective, seed, rows=60, weighted=weighted)
     assert_lossless(problem, objective=objective, n_estimators=2, random_state=seed, **params)
+
+
+@pytest.mark.parametrize(("security", "topology"), [("strict", "star"), ("strict", "mesh"), ("none", "star")])
+@pytest.mark.parametrize(
+    ("objective", "more"),
+    [
+        ("rank:ndcg", {"lambdarank_pair_method": "mean", "lambdarank_num_pair_per_sample": 2}),
+        ("rank:map", {"lambdarank_pair_method": "mean", "lambdarank_normalization": False}),
+        ("rank:ndcg", {"ndcg_exp_gain": False, "lambdarank_num_pair_per_sample": 3}),
+        ("reg:quantileerror", {"quantile_alpha": [0.2, 0.5, 0.9]}),
+        ("survival:aft", {"aft_loss_distribution": "extreme", "aft_loss_distribution_scale": 0.7}),
+    ],
+    ids=["random pairs", "random pairs of two", "top pairs", "quantiles", "extreme times"],
+)
+def test_parameters_of_objectives_are_exact(objective: str, more: dict[str, Any], topology: str, security: str) -> None:
+    """Pairs that are drawn at random by a key, several trees a round, distributions; over both topologies."""
+    problem = problem_for(objective, 11, rows=60, weighted=True)
+    options = {"random_state": 5, "subsample": 0.8, "security": security, "topology": topology}
+    assert_lossless(problem, objective=objective, n_estimators=3, **options, **more)
 
 
 @pytest.mark.parametrize("security", [mode for mode in ("none", "strict") if has_bounds(mode)])

@@ -194,7 +194,7 @@ def test_random_trainings_are_lossless(
     assert_all_lossless(training, seed, topology)
 
 
-@examples(15)
+@examples(20)
 @given(
     seed=st.integers(0, 10**6),
     participants=st.integers(2, 4),
@@ -208,6 +208,9 @@ def test_random_trainings_are_lossless(
     learning_rate=st.sampled_from([0.3, 1.0, 3.0]),
     max_bin=st.sampled_from([2, 5, 32]),
     subsample=st.sampled_from([1.0, 0.6]),
+    max_delta_step=st.sampled_from([0.0, 0.0, 0.7, 2.5]),
+    reg_alpha=st.sampled_from([0.0, 0.0, 0.5]),
+    constrained=st.sampled_from([False, False, True]),
 )
 def test_random_positive_means_are_lossless(
     seed: int,
@@ -230,6 +233,8 @@ def test_random_positive_means_are_lossless(
     if weight is not None:
         params["reg_lambda"] = max(params["reg_lambda"], float(weight.max()) / 2000)
     training = training_of(problem, y, weight, evaluates, objective=objective, n_estimators=3, max_depth=2, **params)
+    if params["constrained"]:
+        training = replace(training, directions=list(directions_for(problem, seed).values()))
     assert_all_lossless(training, seed, topology)
 
 

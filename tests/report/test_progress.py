@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mpfedxgb.boosting.callbacks import RoundReport
@@ -34,6 +36,29 @@ def test_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     assert shown.out == ""
     for words in ("2/3", "level 2 of 3", "auc 0.75000", "error 0.12500", "240 rounds", "3.00 MB"):
         assert words in shown.err
+
+
+def test_the_time_left_fits_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In 80 columns it is there in full, whatever metrics and costs there are: these are cut; and it is one line."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    metrics = {f"validation_{k}": {"auc": [0.5], "logloss": [0.25]} for k in range(3)}
+    with watch(1, 1000) as watcher:
+        for t in range(3):
+            watcher.on_progress("level 10 of 10")
+            watcher.round_done(report(10**6 + t, metrics))
+    lines = [strip(line) for line in capsys.readouterr().err.splitlines()]
+    (shown,) = {line for line in lines if "3/1000" in line}
+    assert len(shown) <= 80
+    assert re.search(r"3/1000 +\d+:\d\d:\d\d +level 10 of 10 +auc", shown)
+    assert "…" in shown
+
+
+def strip(line: str) -> str:
+    """Return a line of a terminal without its codes."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).split("\r")[-1]
 
 
 def test_callbacks_of_the_bar_never_stop() -> None:

@@ -51,6 +51,7 @@ KIND_OF = {
     "ring": UNIT,
     "test_bench_plain.py": PROCESS,
     "test_bench_protocols.py": PROCESS,
+    "test_bench_bounds.py": PROCESS,
     "test_bench_sealed.py": PROCESS,
     "test_bench_train.py": PROCESS,
     "test_bench_three.py": PROCESS,

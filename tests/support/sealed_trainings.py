@@ -61,7 +61,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "nothing to split": ("nothing to split", {}),
     "nothing to gain": ("nothing to gain", {}),
     RESUMED: ("evaluation rows", {"n_estimators": 3}),
-    "counts": ("counts", {}),
+    "counts": ("counts", {"max_delta_step": 0.7}),
     "gamma": ("gamma", {"weighted": True}),
     "amounts": ("counts", {"objective": "reg:tweedie", "subsample": 0.6}),
     "shares": ("binary", {"objective": "reg:logistic"}),

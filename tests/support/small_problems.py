@@ -12,12 +12,13 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Problem:
-    """A table cut into participants' parts, labels, weights, and the kind of label."""
+    """A table cut into participants' parts, labels, weights, the kind of label, and groups if rows are ranked."""
 
     tables: dict[str, pd.DataFrame]
     y: npt.NDArray[Any]
     weight: npt.NDArray[np.float64] | None
     kind: str
+    qid: npt.NDArray[Any] | None = None
 
     @property
     def whole(self) -> pd.DataFrame:
@@ -85,6 +86,10 @@ def problem_for(objective: str, seed: int, rows: int = 120, participants: int = 
     kind = {"binary": "binary", "multi": "classes", "count": "counts"}.get(objective.partition(":")[0], "regression")
     problem = small_problem(seed, kind, rows, participants, weighted)
     y = problem.y
+    if objective.startswith("rank:"):
+        return _ranked(problem, seed, 2 if objective == "rank:map" else 5)
+    if objective.startswith("survival:"):
+        return replace(problem, y=_times(objective, y, seed))
     if objective == "reg:logistic":
         y = (1 / (1 + np.exp(-y / 1000))).round(3)
     elif objective == "reg:pseudohubererror":
@@ -92,3 +97,25 @@ def problem_for(objective: str, seed: int, rows: int = 120, participants: int = 
     elif objective in ("reg:squaredlogerror", "reg:gamma", "reg:tweedie"):
         y = np.exp(np.clip(y / 2000, -5, 5)) * (1.0 if objective == "reg:gamma" else np.arange(rows) % 3)
     return replace(problem, y=y)
+
+
+def _ranked(problem: Problem, seed: int, grades: int) -> Problem:
+    """Return a problem whose rows are in sorted groups that weigh as their first rows do; one group is of one row."""
+    rng, rows = np.random.default_rng(seed), len(problem.y)
+    qid = np.sort(rng.integers(1, max(3, rows // 9), rows))
+    qid[0] = 0
+    places = np.argsort(np.argsort(problem.y, kind="stable"), kind="stable")
+    first = np.searchsorted(qid, qid)
+    weight = None if problem.weight is None else problem.weight[first] + 0.5
+    return replace(problem, y=places * grades // rows, qid=qid, weight=weight)
+
+
+def _times(objective: str, signal: npt.NDArray[Any], seed: int) -> npt.NDArray[Any]:
+    """Return times of which some are not known: lower and upper bounds, or negative ones; some are equal."""
+    time = np.exp(np.clip(signal / 2000, -5, 5)).round(1) + 0.1
+    known = np.random.default_rng(seed).integers(0, 4, len(time))
+    if objective == "survival:cox":
+        return np.where(known > 2, -time, time)
+    return np.stack(
+        [np.where(known == 2, 0, time), np.where(known == 1, np.inf, time * np.where(known > 2, 1.5, 1))], 1
+    )

@@ -82,6 +82,20 @@ def test_all_candidates_may_be_the_coordinators(security: str, topology: str) ->
     np.testing.assert_array_equal(model.predict_proba(tables), other.predict_proba(tables))
 
 
+@pytest.mark.parametrize(("security", "topology"), [("strict", "star"), ("sealed", "mesh")])
+def test_its_columns_may_have_directions(security: str, topology: str) -> None:
+    """Predictions keep to them as with an independent coordinator, and the model is the same."""
+    problem = small_problem(11, "binary", participants=3)
+    signs = {name: 1 for table in problem.tables.values() for name in table.select_dtypes("number").columns}
+    options: dict[str, Any] = {"n_estimators": 2, "security": security, "topology": topology}
+    free = fit(problem, coordinator="P3", **options)
+    held = fit(problem, coordinator="P3", monotone_constraints=signs, **options)
+    other = fit(problem, monotone_constraints=signs, **options)
+
+    assert join(held.partial_models_).trees == join(other.partial_models_).trees
+    assert join(held.partial_models_).trees != join(free.partial_models_).trees
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_ledger_and_inbox_are_as_with_an_independent_coordinator(kind: str) -> None:
     """The strict column with the coordinator as the last owner; of its own winners it is told the blinded tags."""

@@ -67,6 +67,7 @@ KINDS = (
     "sealed early stopping",
     "sealed clipped weights",
     "sealed directions",
+    "sealed gamma",
 )
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from mpfedxgb.api.federated_table import FederatedTable, margins_of
 from mpfedxgb.api.fitted import FittedModel, all_or_nothing
+from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import (
     check_start,
     known_names,
@@ -55,13 +57,17 @@ Start = Sequence[PartialModel] | None
 
 
 class Evaluation(NamedTuple):
-    """An evaluation set, checked: its name in `evals_result_`, and everybody's table by name."""
+    """An evaluation set, checked: its name in `evals_result_`, and everybody's table by name.
+
+    `beside` is what some losses take beside labels: the group of each row, or upper bounds.
+    """
 
     name: str
     tables: dict[str, Table]
     y: Floats
     weight: Floats | None
     base_margin: Floats | None = None
+    beside: npt.NDArray[Any] | None = None
 
 
 class FitInput(NamedTuple):
@@ -74,6 +80,17 @@ class FitInput(NamedTuple):
     evaluation: list[Evaluation]
     base_margin: Floats | None = None
     directions: Mapping[str, Directions] = {}
+    beside: npt.NDArray[Any] | None = None
+
+
+class Groups(NamedTuple):
+    """What a ranker was given to say which rows belong together: of training rows, and of each evaluation set."""
+
+    qid: Any = None
+    eval_qid: Any = None
+
+
+_NO_GROUPS = Groups()
 
 
 class FederatedModel(FittedModel):
@@ -111,7 +128,14 @@ class FederatedModel(FittedModel):
         normalize_type: str = "tree",
         huber_slope: float = 1.0,
         tweedie_variance_power: float = 1.5,
-        quantile_alpha: float = 0.5,
+        quantile_alpha: float | Sequence[float] = 0.5,
+        lambdarank_pair_method: str = "topk",
+        lambdarank_num_pair_per_sample: int | None = None,
+        lambdarank_normalization: bool = True,
+        lambdarank_score_normalization: bool = True,
+        ndcg_exp_gain: bool = True,
+        aft_loss_distribution: str = "normal",
+        aft_loss_distribution_scale: float = 1.0,
         missing: float = np.nan,
         base_score: float | None = None,
         scale_pos_weight: float = 1.0,
@@ -165,6 +189,13 @@ class FederatedModel(FittedModel):
         self.huber_slope = huber_slope
         self.tweedie_variance_power = tweedie_variance_power
         self.quantile_alpha = quantile_alpha
+        self.lambdarank_pair_method = lambdarank_pair_method
+        self.lambdarank_num_pair_per_sample = lambdarank_num_pair_per_sample
+        self.lambdarank_normalization = lambdarank_normalization
+        self.lambdarank_score_normalization = lambdarank_score_normalization
+        self.ndcg_exp_gain = ndcg_exp_gain
+        self.aft_loss_distribution = aft_loss_distribution
+        self.aft_loss_distribution_scale = aft_loss_distribution_scale
         self.missing = missing
         self.base_score = base_score
         self.scale_pos_weight = scale_pos_weight
@@ -247,9 +278,20 @@ class FederatedModel(FittedModel):
             The margin that each row starts from, in place of base_score; predictions take one too.
         base_margin_eval_set : list of arrays or None
         """
+        margins = base_margin, base_margin_eval_set
+        return self._train((X, y, sample_weight, eval_set, sample_weight_eval_set), xgb_model, verbose, margins)
+
+    def _train(
+        self,
+        tables: tuple[Any, Any, Any, Any, Any],
+        xgb_model: Any,
+        verbose: Any,
+        margins: tuple[Any, Any],
+        groups: Groups = _NO_GROUPS,
+    ) -> Self:
         with all_or_nothing(self):
-            start, margins = read_start(xgb_model), (base_margin, base_margin_eval_set)
-            given = self._read(X, y, sample_weight, eval_set, sample_weight_eval_set, start, margins)
+            start = read_start(xgb_model)
+            given = self._read(*tables, start, margins, groups)
             self._fit(given, start, EvaluationLines.read(verbose))
             return self
 
@@ -262,22 +304,42 @@ class FederatedModel(FittedModel):
         sample_weight_eval_set: Any,
         start: Start = None,
         margins: tuple[Any, Any] = (None, None),
+        groups: Groups = _NO_GROUPS,
     ) -> FitInput:
         """Return what `fit` takes, checked."""
         if isinstance(X, FederatedTable):
             y, sample_weight = X.label if y is None else y, X.weight if sample_weight is None else sample_weight
         tables, order = self._tables(X, reset=True)
         self._check_kinds(tables)
-        rows, labels = next(iter(tables.values())).rows, order.put(y, "y")
-        weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
+        rows = next(iter(tables.values())).rows
+        labels, beside = self._beside(X, order.put(y, "y"), groups.qid, (order, rows), ("y", "qid"))
+        weight = self._weights(sample_weight, beside, (order, rows), "sample_weight")
         known, objective, classes = self._read_labels(labels, rows, weight, start)
         columns = getattr(self, "_columns_", None)
         directions = directions_of_tables(self.monotone_constraints, tables, columns, "monotone_constraints")
         params = train_params(self, objective, classes, weight is not None, any(directions.values()))
         outputs = params.outputs
         own = read_margins(order.put(margins_of(X, margins[0]), "base_margin"), rows, outputs)
-        evaluation = self._evaluation(eval_set, sample_weight_eval_set, margins[1], (tables, order), outputs)
-        return FitInput(tables, known, params, weight, evaluation, own, directions)
+        others = {
+            "sample_weight_eval_set": sample_weight_eval_set,
+            "base_margin_eval_set": margins[1],
+            "eval_qid": groups.eval_qid,
+        }
+        evaluation = self._evaluation(eval_set, others, (tables, order), outputs)
+        return FitInput(tables, known, params, weight, evaluation, own, directions, beside)
+
+    def _beside(
+        self, X: Any, y: Any, qid: Any, rows: tuple[RowOrder, int], names: tuple[str, str]
+    ) -> tuple[Any, npt.NDArray[Any] | None]:
+        """Return the labels of some rows, and what the objective takes beside them, checked; names are for messages."""
+        return y, None
+
+    def _weights(
+        self, weight: Any, beside: npt.NDArray[Any] | None, rows: tuple[RowOrder, int], name: str
+    ) -> Floats | None:
+        """Return the weights of some rows, checked."""
+        order, count = rows
+        return read_row_weights(order.put(weight, name), count, name)
 
     def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
         """Return the labels of a training as numbers, the name of its objective, and the number of classes."""
@@ -317,6 +379,8 @@ class FederatedModel(FittedModel):
             scale_pos_weight=float(self.scale_pos_weight),
             base_margin=given.base_margin,
             eval_base_margin=[e.base_margin for e in evaluation],
+            beside=given.beside,
+            eval_beside=[e.beside for e in evaluation],
         )
         if start is not None:
             check_same_start(start[0], params, labels)
@@ -355,15 +419,18 @@ class FederatedModel(FittedModel):
         self.evals_result_ = results[0].metrics
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
 
-    def _evaluation(self, eval_set: Any, weights: Any, margins: Any, training: Rows, classes: int) -> list[Evaluation]:
-        """Return checked evaluation sets of the participants of a training on these rows."""
+    def _evaluation(self, eval_set: Any, others: Mapping[str, Any], training: Rows, classes: int) -> list[Evaluation]:
+        """Return checked evaluation sets of the participants of a training on these rows.
+
+        `others` are lists of what else is given of each set, or None, by the names of arguments.
+        """
         if eval_set is None:
             return []
         names = [str(name) for name in eval_set] if isinstance(eval_set, Mapping) else None
         eval_set = list(eval_set.values()) if isinstance(eval_set, Mapping) else eval_set
         if not isinstance(eval_set, (list, tuple)) or any(not isinstance(p, tuple) or len(p) != 2 for p in eval_set):
             raise DataError("eval_set is not a list of (X, y) pairs; wrap one pair as [(X, y)]", "type", "eval_set")
-        for what, given in (("sample_weight_eval_set", weights), ("base_margin_eval_set", margins)):
+        for what, given in others.items():
             if given is not None and len(given) != len(eval_set):
                 raise DataError(
                     f"{what} has {len(given)} entries for {len(eval_set)} evaluation sets", "mismatch", what, len(given)
@@ -377,14 +444,13 @@ class FederatedModel(FittedModel):
             if facts_of(self.security).hides_rows:
                 known = match_tables(f"eval_set[{i}]", tables, own)
                 refuse_training_rows(f"eval_set[{i}]", training, (known, order))
-            rows = next(iter(tables.values())).rows
-            of_weights = f"sample_weight_eval_set[{i}]"
-            given = None if weights is None else order.put(weights[i], of_weights)
-            weight = read_row_weights(given, rows, of_weights)
-            of_margins = f"base_margin_eval_set[{i}]"
-            given = order.put(margins_of(X, None if margins is None else margins[i]), of_margins)
-            start = read_margins(given, rows, classes, of_margins)
-            name = f"y of eval_set[{i}]"
+            rows, name = next(iter(tables.values())).rows, f"y of eval_set[{i}]"
+            weight, margin, qid = (None if given is None else given[i] for given in others.values())
+            of_weights, of_margins, of_groups = (f"{what}[{i}]" for what in others)
+            labels, beside = self._beside(X, order.put(y, name), qid, (order, rows), (name, of_groups))
+            weights = self._weights(weight, beside, (order, rows), of_weights)
+            start = read_margins(order.put(margins_of(X, margin), of_margins), rows, classes, of_margins)
             known_as = f"validation_{i}" if names is None else names[i]
-            checked.append(Evaluation(known_as, tables, self._encode(order.put(y, name), rows, name), weight, start))
+            y64 = self._encode(labels, rows, name)
+            checked.append(Evaluation(known_as, tables, y64, weights, start, beside))
         return checked

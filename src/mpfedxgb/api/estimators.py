@@ -11,12 +11,14 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from mpfedxgb.api.base import FederatedModel, FitInput, Start
+from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_parameters
 from mpfedxgb.api.tables import read_classes, read_labels
-from mpfedxgb.boosting.active import check_labels_present, class_name, encode_classes, read_numbers
+from mpfedxgb.boosting.labels import check_labels_present, class_name, encode_classes, read_numbers
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objective import Floats, Objective, Origin
+from mpfedxgb.boosting.objective import Floats, Objective, Origin, Prediction
 from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, OTHER_NAMES, for_classes, objective_error
+from mpfedxgb.boosting.objectives.survival import read_upper
 from mpfedxgb.errors import DataError, SettingsError, UserError
 from mpfedxgb.report.progress import EvaluationLines
 
@@ -91,8 +93,23 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Where reg:pseudohubererror turns from a square to a line.
     tweedie_variance_power : float, default 1.5
         Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.
-    quantile_alpha : float, default 0.5
-        Which quantile reg:quantileerror predicts.
+    quantile_alpha : float | Sequence[float], default 0.5
+        Which quantile reg:quantileerror predicts. A list of several: a tree and a column of predictions for each.
+    lambdarank_pair_method : "topk" or "mean", default "topk"
+        Which rows of a group are held against each other when ranking. "topk": the first by their scores, each with all
+        below it; "mean": rows drawn at random for each.
+    lambdarank_num_pair_per_sample : int or None
+        How many of the first rows, or how many random ones for each row. None: 32 of the first, 1 random one.
+    lambdarank_normalization : bool, default True
+        Whether a group's gradients are scaled by what they add up to. By the number of pairs with "mean".
+    lambdarank_score_normalization : bool, default True
+        Whether a pair counts less the farther apart its scores are.
+    ndcg_exp_gain : bool, default True
+        Whether a grade gains 2^grade - 1 in rank:ndcg, or the grade itself.
+    aft_loss_distribution : "normal", "logistic" or "extreme", default "normal"
+        How logarithms of times are spread in survival:aft.
+    aft_loss_distribution_scale : float, default 1.0
+        How far they are spread.
     missing : float, default np.nan
         A number that stands for a missing value, beside NaN, None and pd.NA. In sparse input what is not stored is
         missing too. Files have [data] missing and --missing.
@@ -256,6 +273,19 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
     (y, margin) -> (g, h).
     """
 
+    def _beside(
+        self, X: Any, y: Any, qid: Any, rows: tuple[RowOrder, int], names: tuple[str, str]
+    ) -> tuple[Any, npt.NDArray[Any] | None]:
+        """Return lower bounds and upper bounds of times, where an objective takes both."""
+        if self.objective not in OBJECTIVES or OBJECTIVES[self.objective].beside != "upper":
+            return y, None
+        bounds, (_, count) = np.asarray(y), rows
+        if bounds.shape != (count, 2):
+            text = f"{names[0]} has shape {bounds.shape}; {self.objective} takes two bounds of each row, ({count}, 2)"
+            raise DataError(f"{text}: the known time twice, or inf above", "mismatch", names[0], bounds.shape)
+        lower = read_numbers(bounds[:, 0], OBJECTIVES[self.objective], Origin(names[0]), starts=False)
+        return lower, read_upper(bounds[:, 1], lower, Origin(f"the upper bound in {names[0]}"))
+
     def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
         loss = check_parameters(self, self._loss)
         labels = read_numbers(read_labels(y, rows), loss, Origin("y"), starts=self.base_score is None)
@@ -280,13 +310,20 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
     ) -> npt.NDArray[np.float64]:
         """Return the prediction of every row, (rows,), with output_margin before the loss transforms it.
 
-        Other arguments as of `FedXGBClassifier.predict_proba`.
+        Of several quantiles (rows, quantiles). Other arguments as of `FedXGBClassifier.predict_proba`.
         """
         margins = self._margins(X, iteration_range, base_margin)
-        return np.asarray(margins[0] if output_margin else self.partial_models_[0].params.loss.transform(margins)[0])
+        found = margins if output_margin else self.partial_models_[0].params.loss.transform(margins)
+        return np.ascontiguousarray(found[0] if len(found) == 1 else found.T)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of the labels' variance that is predicted; labels and weights are held to the rows."""
+        loss = self._loss()
+        if Prediction.NUMBER not in loss.predicts or not isinstance(self.quantile_alpha, (int, float)):
+            text = f"score is the share of the labels' variance, which {loss.name} does not predict so"
+            raise UserError(
+                f"{text}; give fit an eval_set and look at evals_result_", "mismatch", "objective", loss.name
+            )
         return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 
     def _loaded(self, active: PartialModel) -> None:

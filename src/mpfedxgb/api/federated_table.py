@@ -36,6 +36,10 @@ class FederatedTable:
         A number that counts as a missing value, beside NaN; NaN for what the estimator says.
     id : str or None
         The column, or index, that says which row is whose; the rows take the order of the active participant's.
+    qid : array of shape (rows,) or None
+        The group of each row, sorted, to rank rows within groups.
+    label_lower_bound, label_upper_bound : arrays of shape (rows,) or None
+        Bounds of times, in place of a label, for survival:aft; the label is then both of them, (rows, 2).
     """
 
     def __init__(
@@ -46,6 +50,9 @@ class FederatedTable:
         id: str | None = None,  # noqa: A002 # what the estimators call it
         base_margin: Any = None,
         missing: float = np.nan,
+        qid: Any = None,
+        label_lower_bound: Any = None,
+        label_upper_bound: Any = None,
     ) -> None:
         named = tables if isinstance(tables, Mapping) else {f"P{m}": table for m, table in enumerate(tables, 1)}
         self.missing = read_missing(missing)
@@ -56,9 +63,16 @@ class FederatedTable:
         if id is not None:
             self.tables = dict(frames)
         self.shape = (len(next(iter(frames.values()))), sum(len(frame.columns) for frame in frames.values()))
-        self.label = self._in_order(order.put(label, "label"), "label")
+        bounds = {"label_lower_bound": label_lower_bound, "label_upper_bound": label_upper_bound}
+        if any(bound is not None for bound in bounds.values()):
+            label = _both_bounds(label, {name: order.put(bound, name) for name, bound in bounds.items()})
+        else:
+            label = order.put(label, "label")
+        self.label = self._in_order(label, "label")
         self.weight = self._in_order(order.put(weight, "weight"), "weight")
         self.base_margin = self._in_order(order.put(base_margin, "base_margin"), "base_margin")
+        check_sorted(qid, "qid")
+        self.qid = self._in_order(order.put(qid, "qid"), "qid")
 
     def _in_order(self, values: Any, name: str) -> Any:
         if values is not None and _num_samples(values) != len(self):
@@ -86,13 +100,41 @@ class FederatedTable:
         chosen.tables = {name: _safe_indexing(table, places) for name, table in self.tables.items()}
         chosen.shape, chosen.missing = (len(places), self.shape[1]), self.missing
         chosen.label, chosen.weight = (_some(values, places) for values in (self.label, self.weight))
-        chosen.base_margin = _some(self.base_margin, places)
+        chosen.base_margin, chosen.qid = _some(self.base_margin, places), _some(self.qid, places)
         return chosen
 
 
 def margins_of(X: Any, base_margin: Any) -> Any:
     """Return the base margins of rows: those that are given, or else those of a FederatedTable."""
     return X.base_margin if base_margin is None and isinstance(X, FederatedTable) else base_margin
+
+
+def check_sorted(qid: Any, name: str) -> None:
+    """Raise DataError unless the groups of rows are sorted, as XGBoost asks for."""
+    groups = None if qid is None else np.asarray(qid)
+    try:
+        is_sorted = groups is None or groups.ndim != 1 or bool((groups[1:] >= groups[:-1]).all())
+    except TypeError:
+        is_sorted = True  # what is wrong with these, their reader says
+    if not is_sorted:
+        text = f"{name} is not sorted; sort the rows of all tables by it, as XGBoost asks for too"
+        raise DataError(text, "value", name)
+
+
+def _both_bounds(label: Any, bounds: Mapping[str, Any]) -> Any:
+    """Return lower and upper bounds as one label of two columns."""
+    given = {"label": label} if label is not None else {name: None for name, bound in bounds.items() if bound is None}
+    if given:
+        name = next(iter(given))
+        text = "label_lower_bound and label_upper_bound take the place of label: give these two and nothing else"
+        raise DataError(text, "mismatch", name)
+    lower, upper = (np.asarray(bound) for bound in bounds.values())
+    if lower.shape != upper.shape:
+        text = (
+            f"label_lower_bound has shape {lower.shape}, label_upper_bound {upper.shape}; give two bounds of each row"
+        )
+        raise DataError(text, "mismatch", "label_upper_bound", upper.shape)
+    return np.stack([lower, upper], axis=1)
 
 
 def _some(values: Any, places: Any) -> Any:

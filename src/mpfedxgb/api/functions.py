@@ -16,9 +16,10 @@ from sklearn.model_selection import StratifiedKFold
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.federated_table import FederatedTable
+from mpfedxgb.api.ranker import FedXGBRanker
 from mpfedxgb.boosting.metrics import DEFAULTS, metric_of
 from mpfedxgb.boosting.objective import Floats, Gradients
-from mpfedxgb.boosting.objectives import FOR_NUMBERS
+from mpfedxgb.boosting.objectives import FOR_NUMBERS, RANKINGS
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.modes.facts import facts_of
 from mpfedxgb.report.progress import EvaluationLines
@@ -54,7 +55,8 @@ def train(
     ----------
     params : dict or list of pairs
         Parameters of the estimators, by their names or XGBoost's (eta, lambda, seed, ...). The objective is
-        "reg:squarederror" unless it is given; "binary:logistic" and others for classes make a FedXGBClassifier.
+        "reg:squarederror" unless it is given; "binary:logistic" and others for classes make a FedXGBClassifier,
+        "rank:ndcg" and its like a FedXGBRanker.
     table : FederatedTable
         With a label.
     num_boost_round : int
@@ -257,6 +259,7 @@ def _estimator(
     named.pop("num_class", None)
     objective = named.pop("objective", None) or FOR_NUMBERS[0]
     kind = FedXGBRegressor if objective in FOR_NUMBERS or callable(objective) else FedXGBClassifier
+    kind = FedXGBRanker if objective in RANKINGS else kind
     given = named.pop("eval_metric", None)
     metrics = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
     return kind(
@@ -297,18 +300,22 @@ def read_folds(
         yield from ((np.asarray(inside), np.asarray(outside)) for inside, outside in folds)
         return
     labels = np.asarray(table.label)
-    if folds is None and not 2 <= nfold <= len(table):
-        raise SettingsError(
-            f"nfold={nfold!r} does not go with {len(table)} rows; it is from 2 to that many", "range", "nfold", nfold
-        )
+    # XGBoost's folds are of rows, or of whole groups.
+    groups = np.arange(len(table)) if table.qid is None else np.unique(table.qid, return_inverse=True)[1]
+    places = np.arange(groups.max() + 1)
+    if folds is None and not 2 <= nfold <= len(places):
+        counted = f"{len(places)} {'rows' if table.qid is None else 'groups'}"
+        text = f"nfold={nfold!r} does not go with {counted}; it is from 2 to that many"
+        raise SettingsError(text, "range", "nfold", nfold)
     if folds is not None or stratified:
         splitter = folds or StratifiedKFold(n_splits=nfold, shuffle=True, random_state=seed)
-        yield from splitter.split(X=labels, y=labels)
+        yield from splitter.split(X=labels, y=labels, groups=table.qid)
         return
-    places = np.arange(len(table))
     if shuffle:
-        places = np.random.RandomState(seed).permutation(len(table))  # XGBoost's folds; no secret
+        places = np.random.RandomState(seed).permutation(len(places))  # no secret
     parts = np.array_split(places, nfold)
+    if table.qid is not None:
+        parts = [np.flatnonzero(np.isin(groups, part)) for part in parts]
     for k, outside in enumerate(parts):
         yield np.concatenate([part for i, part in enumerate(parts) if i != k]), outside
 

@@ -11,7 +11,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mpfedxgb.boosting.active import LARGEST_LABEL, Labels
+from mpfedxgb.boosting.active import Labels
+from mpfedxgb.boosting.labels import LARGEST_LABEL
 from mpfedxgb.boosting.metrics import OwnMetric, check_metrics
 from mpfedxgb.boosting.params import TrainParams, check_scale_pos_weight, unknown_parameter
 from mpfedxgb.config import Resources, link_of
@@ -97,8 +98,13 @@ def train_params(
 
 
 def _value(estimator: Any, name: str) -> Any:
-    """Return what a parameter is set to, 0 and 1 as truth values where it is one, as in XGBoost."""
+    """Return what a parameter is set to, 0 and 1 as truth values where it is one, as in XGBoost.
+
+    A generator of NumPy's for random_state is as good as an integer.
+    """
     value = plain(getattr(estimator, name))
+    if name == "random_state" and isinstance(value, _GENERATORS):
+        return 0
     return bool(value) if BY_NAME[name].kind is FLAG and value in (0, 1) else value
 
 
@@ -120,8 +126,18 @@ def tell_other_defaults(params: TrainParams) -> None:
         _log.info("defaults that differ from XGBoost's: %s; each level and bin costs messages", ", ".join(differ))
 
 
+_GENERATORS = (np.random.RandomState, np.random.Generator)
+
+
 def sample_key(random_state: Any) -> str:
-    """Return what row and column samples come from: nothing, for samples that never repeat, or the random_state."""
+    """Return what row and column samples come from: nothing, for samples that never repeat, or the random_state.
+
+    Of one of NumPy's generators it is the next number, as in XGBoost.
+    """
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(1 << 31)
+    elif isinstance(random_state, np.random.Generator):
+        random_state = random_state.integers(1 << 31)
     return "" if random_state is None else f"random_state {int(random_state)}"
 
 
@@ -179,5 +195,7 @@ def check_start(params: TrainParams, labels: Labels) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return NumPy's numbers and truth values as Python's; everything else as it is."""
+    """Return NumPy's numbers, truth values and arrays as Python's; everything else as it is."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     return value.item() if isinstance(value, (np.integer, np.floating, np.bool_)) else value

@@ -24,7 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from mpfedxgb.api.federated_table import FederatedTable
 from mpfedxgb.api.row_order import RowOrder, in_one_order
-from mpfedxgb.boosting.active import check_labels_present, read_base_margin, read_weights
+from mpfedxgb.boosting.labels import check_labels_present, read_base_margin, read_weights
 from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.data.ids import count_common
 from mpfedxgb.data.table import Table, identifier_columns, is_arrow, is_sparse

@@ -136,8 +136,7 @@ def uplift(
     if len(names) < 2:
         text = f"table has the columns of {names[0]} alone; add the tables of those who might join"
         raise DataError(text, "few", "participants", 1)
-    one = FederatedTable(
-        {names[0]: table.tables[names[0]]}, table.label, table.weight, None, table.base_margin, table.missing
-    )
+    more = {"base_margin": table.base_margin, "missing": table.missing, "qid": table.qid}
+    one = FederatedTable({names[0]: table.tables[names[0]]}, table.label, table.weight, **more)
     alone, together = (metrics_of_folds(own, some, num_boost_round, chosen) for some in (one, table))
     return Uplift(names, num_boost_round, alone, together)

@@ -1,9 +1,4 @@
-"""What the active participant does alone between the secure steps: gradients, leaf weights, metrics, stopping.
-
-Labels and weights as training takes them; what cannot be used is refused, with the remedy.
-
-Callers have already made arrays of one value per row. `Origin` says what messages call them.
-"""
+"""What the active participant does alone between the secure steps: gradients, leaf weights, metrics, stopping."""
 
 from __future__ import annotations
 
@@ -15,149 +10,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.callbacks import Callbacks, EvaluationState, RoundReport
 from mpfedxgb.boosting.dart import Dropout
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objective import CustomObjective, Floats, Gradients, Objective, Origin, unchanged
+from mpfedxgb.boosting.objective import CustomObjective, Floats, Gradients, Objective, Prediction, unchanged
 from mpfedxgb.boosting.params import TrainParams, gradients_that_count
-from mpfedxgb.boosting.sampling import Participant, drop_draws, row_sample
-from mpfedxgb.errors import DataError, UserError
+from mpfedxgb.boosting.sampling import Participant, drop_draws, pair_words, row_sample
+from mpfedxgb.errors import UserError
 from mpfedxgb.ring.ring import decode_fixed, encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS, Penalties, leaf_weight, split_gain, times_rate
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf, Tree
-
-LARGEST_LABEL = 2.0**29
-"""Labels and starting margins keep below this, so that margins have room to grow up to 2^30."""
-
-Class = str | int | float
-"""What a class may be called: a text or a number, as a model file keeps it."""
-
-
-def check_labels_present(labels: npt.NDArray[Any], origin: Origin) -> None:
-    """Refuse labels that are missing or infinite, whatever their type."""
-    missing = pd.isna(labels)
-    if missing.any():
-        held = origin.holds(labels[missing][0], "gaps")
-        count = f"{int(missing.sum())} of {len(labels)} labels are missing"
-        text = f"{held}: {count} (Input {origin.name} contains NaN); drop those rows or fill them in"
-        raise DataError(text, "missing", origin.name)
-    if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
-        held = origin.holds(labels[~np.isfinite(labels)][0], "infinity")
-        text = f"{held} (Input {origin.name} contains infinity); drop those rows or rescale the labels"
-        raise DataError(text, "value", origin.name)
-
-
-def read_numbers(labels: npt.NDArray[Any], loss: Objective, origin: Origin, starts: bool) -> Floats:
-    """Return labels that are numbers.
-
-    Parameters
-    ----------
-    labels : array (rows,)
-    loss : Objective
-        May ask for more, such as counts.
-    origin : Origin
-    starts : bool
-        Whether training starts from what these labels say: they are its own, and no base_score is given.
-    """
-    check_labels_present(labels, origin)
-    try:
-        numbers = labels.astype(np.float64)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"{origin.name} holds something that is not a number; a regression needs numbers", "type", origin.name
-        ) from None
-    check_labels_present(numbers, origin)  # texts may have become infinity
-    if np.abs(numbers).max(initial=0) >= LARGEST_LABEL:
-        held = origin.holds(float(numbers[np.abs(numbers).argmax()]), "a number of 2^29 (5e8) or more")
-        raise DataError(f"{held}; rescale labels to below 2^29 (5e8)", "range", origin.name)
-    loss.check_labels(numbers, origin, starts)
-    return numbers
-
-
-def find_classes(labels: npt.NDArray[Any], origin: Origin) -> tuple[Class, ...]:
-    """Return the classes among labels, in their order."""
-    try:
-        return tuple(class_name(value) for value in np.unique(labels).tolist())
-    except TypeError:
-        raise DataError(
-            f"{origin.name} mixes texts and numbers; write all classes in one way", "mismatch", origin.name
-        ) from None
-
-
-def class_name(value: Any) -> Class:
-    """Return a class as a model file keeps it."""
-    return value if isinstance(value, (str, int, float)) else str(value)
-
-
-def encode_classes(labels: npt.NDArray[Any], classes: Sequence[Class], origin: Origin) -> Floats:
-    """Return the place of every label among the classes of the training rows."""
-    place = {name: float(code) for code, name in enumerate(classes)}
-    names = [class_name(value) for value in labels.tolist()]
-    unknown = sorted({str(name) for name in names if name not in place})
-    if unknown:
-        named = f": {', '.join(unknown[:5])}" if origin.shows_values else ""
-        text = f"{origin.name} holds {len(unknown)} classes that no training row has{named}; drop those rows"
-        raise DataError(text, "unknown", origin.name, len(unknown))
-    return np.array([place[name] for name in names])
-
-
-def read_weights(weights: npt.NDArray[Any], origin: Origin) -> Floats:
-    """Return weights of rows: finite, 0 or more, not all of them 0."""
-    try:
-        array = np.where(pd.isna(weights), np.nan, weights).astype(np.float64)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"{origin.name} holds something that is not a number; give one weight per row", "type", origin.name
-        ) from None
-    if not np.isfinite(array).all():
-        held = origin.holds(float(array[~np.isfinite(array)][0]), "gaps or infinity")
-        raise DataError(f"{held}; weights are finite numbers, one per row", "value", origin.name)
-    if (array < 0).any():
-        raise DataError(
-            f"{origin.holds(float(array.min()), 'numbers below 0')}; weights are 0 or more", "range", origin.name
-        )
-    if not array.any():
-        raise DataError(f"{origin.name} is zero for all rows; at least one row has to count", "few", origin.name)
-    return array
-
-
-def read_base_margin(margins: npt.NDArray[Any], classes: int, origin: Origin) -> Floats:
-    """Return the margins (classes, rows) that rows start from: finite, one per row, or one per row and class.
-
-    Parameters
-    ----------
-    margins : array (rows,) or (rows, classes)
-    classes : int
-        How many margins a row has: 1, or one for each class.
-    origin : Origin
-    """
-    columns = margins.reshape(-1, 1) if margins.ndim == 1 else margins
-    if columns.ndim != 2 or columns.shape[1] != classes:
-        wanted = "one per row" if classes == 1 else f"one per row and class, (rows, {classes})"
-        raise DataError(
-            f"{origin.name} has shape {margins.shape}; give {wanted}", "mismatch", origin.name, margins.shape
-        )
-    try:
-        array = np.where(pd.isna(columns), np.nan, columns).astype(np.float64)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"{origin.name} holds something that is not a number; give {MARGINS}", "type", origin.name
-        ) from None
-    if not np.isfinite(array).all():
-        held = origin.holds(float(array[~np.isfinite(array)][0]), "gaps or infinity")
-        raise DataError(f"{held}; give {MARGINS}", "value", origin.name)
-    if np.abs(array).max(initial=0) >= LARGEST_LABEL:
-        text = f"{origin.holds(float(np.abs(array).max()), 'a number of 2^29 (5e8) or more')}; rescale it"
-        raise DataError(text, "range", origin.name)
-    return np.ascontiguousarray(array.T)
-
-
-MARGINS = "finite numbers, in the units of margins (log-odds, or logarithms of means, as the objective has them)"
 
 _LARGEST_MARGIN = 1 << 62
 _NO_SCALE = 1e-6
@@ -174,7 +40,8 @@ class Labels:
     """What only the active participant has: labels, weights, and how it judges progress.
 
     `base_margin`, (classes, rows), is where rows start in place of base_score, and `eval_base_margin` where those of
-    each evaluation set do; None for all at base_score.
+    each evaluation set do; None for all at base_score. `beside` is what some losses take beside labels, (rows,): the
+    number of each row's group, or upper bounds; `eval_beside` that of each evaluation set.
     """
 
     y: Floats
@@ -190,6 +57,8 @@ class Labels:
     scale_pos_weight: float = 1.0
     base_margin: Floats | None = None
     eval_base_margin: Sequence[Floats | None] = ()
+    beside: npt.NDArray[Any] | None = None
+    eval_beside: Sequence[npt.NDArray[Any] | None] = ()
 
     def __repr__(self) -> str:
         return f"Labels(rows={len(self.y)})"
@@ -236,7 +105,7 @@ class Active:
     ) -> None:
         self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
-        self.loss = params.loss.with_function(labels.custom)
+        self.loss = params.loss.with_function(labels.custom).with_beside(labels.beside)
         self.weight = labels.row_weights
         self.base = labels.start(self.loss, params.num_class)
         self.start = labels.starting_margins(self.base, sizes.eval_rows)
@@ -249,12 +118,16 @@ class Active:
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((params.trees_per_round, 2, 0), np.int64)
         self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric], params.of_objectives)
+        for metric in self.judges.values():
+            for y in labels.eval_y:
+                metric.check_labels(y)
 
     def _tell_few_digits(self) -> None:
         """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
         if self.params.facts.hides_rows:  # there the steps are as fine as the labels ask for
             return
-        in_units_of_labels = self.loss.transform is unchanged and not self.loss.is_custom
+        in_units_of_labels = self.loss.transform is unchanged and Prediction.NUMBER in self.loss.predicts
+        in_units_of_labels = in_units_of_labels and not self.loss.is_custom
         if not in_units_of_labels:
             return
         if 0 < np.abs(self.labels.y - self.start[:, : self.sizes.rows]).max() < _SMALLEST_SPREAD:
@@ -307,8 +180,10 @@ class Active:
         if self.dropout is not None:
             drawn = drop_draws(self.party, len(self.dropout.scales), self.sample_key, t)
             sums = self.dropout.leave_out(drawn, sums)
-        margins = decode_fixed(sums, WEIGHT_BITS)
-        g, h = self.loss.gradients(self.labels.y, margins, self.weight)
+        margins, loss = decode_fixed(sums, WEIGHT_BITS), self.loss
+        if loss.draws:
+            loss = loss.with_draws(pair_words(self.party, loss.draws, self.sizes.rows, self.sample_key, t))
+        g, h = loss.gradients(self.labels.y, margins, self.weight)
         every = g, h
         parallel = self.params.num_parallel_tree  # the trees of a round that a class has
         g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
@@ -429,8 +304,9 @@ class Active:
             margins = decode_fixed(self.margins[:, rows], WEIGHT_BITS)
             predictions = self.loss.transform(margins)
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
+            beside = self.labels.eval_beside[i] if self.labels.eval_beside else None
             for name, metric in self.judges.items():
-                value = metric(y, predictions, weight)
+                value = metric(y, predictions, weight, beside)
                 self.metrics.setdefault(self._eval_name(i), {}).setdefault(name, []).append(value)
             first += len(y)
         # As XGBoost does, the last metric of the last evaluation set decides.

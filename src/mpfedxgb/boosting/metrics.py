@@ -18,8 +18,10 @@ import numpy.typing as npt
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Prediction, float32
 from mpfedxgb.boosting.objectives import OBJECTIVES
+from mpfedxgb.boosting.ranking_metrics import UNSAID_TOP, check_grades, mean_average_precision, ndcg, precision
+from mpfedxgb.boosting.survival_metrics import aft_nloglik, cox_nloglik, interval_accuracy
 from mpfedxgb.errors import DataError, SettingsError, UserError
-from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES, Kind, number
+from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES, Kind, integer, number
 from mpfedxgb.tree.nodes import Leaf, Tree
 
 DEFAULTS = {name: BY_NAME[name].default for name in OF_OBJECTIVES}
@@ -35,26 +37,38 @@ NO_METRIC = (
 """What a sealed training without evaluation rows has to say."""
 
 
+def _any_labels(y: Floats) -> None:
+    """Take all labels as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A function of labels (rows,), predictions (trees, rows) and weights (rows,), and what it judges.
 
-    `judges` is None for a custom function, which goes with everything. What the function takes besides is a
-    parameter of the training by its name, or a number within bounds that is written after @, as in error@0.7.
+    `judges` is None for a custom function, which goes with everything. What the function takes besides are
+    parameters of the training by their names, a number within bounds that is written after @, as in error@0.7, and
+    first, as a loss does, a column `beside` the labels; ranks do without groups too. Their metrics are `of_ranks`: a
+    number after @ says how many of the first rows count, and a minus at the end that a group without relevant rows
+    counts 0 instead of 1.
     """
 
     function: Callable[..., float]
     judges: frozenset[Prediction] | None
     grows: bool = False
-    parameter: str = ""
+    parameters: tuple[str, ...] = ()
     at: Kind | None = None
     needs_at: bool = False
+    beside: str = ""
+    of_ranks: bool = False
+    check_labels: Callable[[Floats], None] = _any_labels
 
-    def __call__(self, y: Floats, p: Floats, weight: Floats | None = None) -> float:
+    def __call__(
+        self, y: Floats, p: Floats, weight: Floats | None = None, beside: npt.NDArray[Any] | None = None
+    ) -> float:
         """Return the value of the metric; without weights all rows count alike."""
         if weight is None and self.judges is not None:
             weight = np.ones(len(y))
-        return self.function(y, p, weight)
+        return self.function(beside, y, p, weight) if self.beside else self.function(y, p, weight)
 
     def is_better(self, new: float, old: float) -> bool:
         """Return whether a value improves on another."""
@@ -175,10 +189,10 @@ def mape(y: Floats, p: Floats, weight: Floats) -> float:
         return _mean(np.abs((y - p[0]) / y), weight)
 
 
-def quantile(y: Floats, p: Floats, weight: Floats, quantile_alpha: float) -> float:
+def quantile(y: Floats, p: Floats, weight: Floats, quantile_alpha: float | Sequence[float]) -> float:
     """Return the mean pinball loss: alpha of what lies below the label, 1 - alpha of what lies above it."""
-    below = y - p[0]
-    return _mean(np.maximum(quantile_alpha * below, (quantile_alpha - 1) * below), weight)
+    below, alpha = y - p, np.reshape(quantile_alpha, (-1, 1))
+    return _mean(np.maximum(alpha * below, (alpha - 1) * below).mean(axis=0), weight)
 
 
 def mlogloss(y: Floats, p: Floats, weight: Floats) -> float:
@@ -225,6 +239,10 @@ _SMALLEST_AMOUNT = 1e-6
 _NUMBER = frozenset({Prediction.NUMBER})
 _PROBABILITY = frozenset({Prediction.PROBABILITY})
 _PROBABILITIES = frozenset({Prediction.PROBABILITIES})
+_RANK = frozenset({Prediction.RANK, Prediction.NUMBER, Prediction.PROBABILITY})
+_TIME = frozenset({Prediction.TIME})
+_HAZARD = frozenset({Prediction.HAZARD})
+_of_ranks = partial(Metric, judges=_RANK, grows=True, at=integer(1, 4_294_967_294), beside="qid", of_ranks=True)
 
 METRICS: dict[str, Metric] = {
     "logloss": Metric(logloss, _PROBABILITY),
@@ -233,16 +251,24 @@ METRICS: dict[str, Metric] = {
     "aucpr": Metric(aucpr, _PROBABILITY | _PROBABILITIES, grows=True),
     "rmse": Metric(rmse, _NUMBER),
     "mae": Metric(mae, _NUMBER),
-    "mphe": Metric(mphe, _NUMBER, parameter="huber_slope"),
+    "mphe": Metric(mphe, _NUMBER, parameters=("huber_slope",)),
     "rmsle": Metric(rmsle, _NUMBER),
     "mape": Metric(mape, _NUMBER),
-    "quantile": Metric(quantile, _NUMBER, parameter="quantile_alpha"),
+    "quantile": Metric(quantile, _NUMBER, parameters=("quantile_alpha",)),
     "mlogloss": Metric(mlogloss, _PROBABILITIES),
     "merror": Metric(merror, _PROBABILITIES),
     "poisson-nloglik": Metric(poisson_nloglik, _NUMBER),
     "gamma-nloglik": Metric(gamma_nloglik, _NUMBER),
     "gamma-deviance": Metric(gamma_deviance, _NUMBER),
     "tweedie-nloglik": Metric(tweedie_nloglik, _NUMBER, at=BY_NAME["tweedie_variance_power"].kind, needs_at=True),
+    "ndcg": _of_ranks(ndcg, parameters=("ndcg_exp_gain",)),
+    "map": _of_ranks(mean_average_precision),
+    "pre": _of_ranks(precision),
+    "aft-nloglik": Metric(
+        aft_nloglik, _TIME, parameters=("aft_loss_distribution", "aft_loss_distribution_scale"), beside="upper"
+    ),
+    "interval-regression-accuracy": Metric(interval_accuracy, _TIME, grows=True, beside="upper"),
+    "cox-nloglik": Metric(cox_nloglik, _HAZARD),
 }
 
 
@@ -251,27 +277,42 @@ def metric_of(name: str, values: Mapping[str, Any]) -> Metric:
 
     Raises SettingsError for names of no metric.
     """
-    base, has_at, at = name.partition("@")
+    known = name.removesuffix("-")
+    base, has_at, at = known.partition("@")
     text = f"eval_metric={name!r}"
-    if base not in METRICS:
+    if base not in METRICS or (known != name and not METRICS[base].of_ranks):
         raise SettingsError(f"{text} is not known; it is one of {', '.join(METRICS)}", "choice", "eval_metric", name)
     metric = METRICS[base]
-    if metric.parameter:
-        metric = replace(metric, function=partial(metric.function, **{metric.parameter: values[metric.parameter]}))
-    if metric.at is None or not (has_at or metric.needs_at):
-        if has_at:
-            raise SettingsError(f"{text} takes no number after @; write {base}", "value", "eval_metric", name)
+    if metric.parameters:
+        more = {parameter: values[parameter] for parameter in metric.parameters}
+        metric = replace(metric, function=partial(metric.function, **more))
+    number_at = _number_at(name, metric, base, at) if has_at or metric.needs_at else None
+    if metric.of_ranks:
+        top = UNSAID_TOP if number_at is None else int(number_at)
+        check = partial(check_grades, base, ndcg_exp_gain=values["ndcg_exp_gain"])
+        ranks = partial(metric.function, top=top, or_zero=known != name)
+        return replace(metric, function=ranks, check_labels=check)
+    if number_at is None:
         return metric
+    function = metric.function
+    return replace(metric, function=lambda y, p, weight: function(y, p, weight, number_at))
+
+
+def _number_at(name: str, metric: Metric, base: str, at: str) -> float:
+    """Return the number after the @ of a metric's name."""
+    text = f"eval_metric={name!r}"
+    if metric.at is None:
+        raise SettingsError(f"{text} takes no number after @; write {base}", "value", "eval_metric", name)
     try:
-        number_at = float(at)
+        number_at = int(at) if metric.of_ranks else float(at)
     except ValueError:
         number_at = math.nan
     if metric.at.fault(number_at):
         bounds = "" if metric.at.bounds == metric.at.words else f" that is {metric.at.bounds}"
-        text = f"{text} needs a number{bounds} after @, as in {base}@{1.5 if metric.needs_at else 0.7}"
+        example = 10 if metric.of_ranks else 1.5 if metric.needs_at else 0.7
+        text = f"{text} needs a number{bounds} after @, as in {base}@{example}"
         raise SettingsError(text, "range", "eval_metric", name)
-    function = metric.function
-    return replace(metric, function=lambda y, p, weight: function(y, p, weight, number_at))
+    return number_at
 
 
 def named_metrics(given: Sequence[str | OwnMetric], values: Mapping[str, Any]) -> dict[str, Metric]:

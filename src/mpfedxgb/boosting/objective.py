@@ -20,7 +20,10 @@ Floats = npt.NDArray[np.float64]
 Gradients = tuple[Floats, Floats]
 CustomObjective = Callable[[Floats, Floats], Any]
 Derivatives = Callable[..., Gradients]
-"""Of labels (rows,) and margins (trees, rows); where a loss `averages`, of row weights (rows,) or None besides."""
+"""Of labels (rows,) and margins (trees, rows); where a loss `averages`, of row weights (rows,) or None besides.
+
+Where it takes a column `beside` the labels, of that first; where it `draws`, of random words (draws, rows) last.
+"""
 
 
 class Prediction(Enum):
@@ -29,6 +32,9 @@ class Prediction(Enum):
     NUMBER = "one number per row"
     PROBABILITY = "the probability of the second of two classes"
     PROBABILITIES = "the probability of every class"
+    RANK = "a score by which the rows of a group are ranked"
+    TIME = "the time of an event that is known to lie between two bounds"
+    HAZARD = "how much likelier than others an event is at any time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,9 @@ class ScalePolicy:
 
     Where `g_cap` is given and scales are private, both caps may be raised alike, by up to `raised` bits, as far as 256
     bits hold; a ring of 192 bits is taken where it leaves two thirds of them.
+
+    In a constrained training leaf weights are held to four times g_cap / h_cap, and to 2^`weight_bits` as much where
+    these caps do not tell how large weights are.
     """
 
     f_g: int | None = None
@@ -58,6 +67,7 @@ class ScalePolicy:
     g_most: int = 62
     raised: int = 0
     h_most: int = 0
+    weight_bits: int = 0
 
     def __post_init__(self) -> None:
         """Hold the policy to its two forms."""
@@ -172,12 +182,18 @@ class Objective:
         Whether XGBoost's scale_pos_weight multiplies the weights of rows with a label of 1.
     averages : bool
         Whether a row's g and h hang on all rows: `derivatives` then takes row weights, or None, for an average.
+    beside : "qid", "upper" or ""
+        What the loss takes beside labels: the group of each row, as a number, or the upper bounds of labels.
+    draws : int
+        How many random words the loss takes for each row, anew in each boosting round.
     block : str
         Under which key XGBoost's model files keep the parameters of the loss; "" if it has none.
     block_parameters : mapping
         Those parameters, which `xgboost` also takes for training, beside num_class.
     classes : int or None
         How many classes the labels have: 1 for numbers, None for as many as num_class says, one tree for each.
+    targets : int
+        How many numbers are predicted for each row, if the labels are numbers; one tree for each.
     predicts : set of Prediction
         Which metrics fit.
     transform : callable
@@ -206,9 +222,12 @@ class Objective:
     default_metric: str
     scales_positives: bool = False
     averages: bool = False
+    beside: str = ""
+    draws: int = 0
     block: str = ""
     block_parameters: Mapping[str, str] = field(default_factory=dict)
     classes: int | None = 1
+    targets: int = 1
     predicts: frozenset[Prediction] = frozenset({Prediction.NUMBER})
     transform: Callable[[Floats], Floats] = unchanged
     link: LinkFunction = IDENTITY
@@ -230,8 +249,8 @@ class Objective:
         return count > 2 if self.classes is None else self.has_classes and count == self.classes
 
     def outputs(self, num_class: int) -> int:
-        """Return the number of margins of a row: one, or one per class."""
-        return num_class if self.classes is None else 1
+        """Return the number of margins of a row: one, or one per class or target."""
+        return num_class if self.classes is None else self.targets
 
     def unweighted_gradients(self, y: Floats, margins: Floats, weight: Floats | None) -> Gradients:
         """Return g and h, (trees, rows), that row weights have still to multiply."""
@@ -267,6 +286,17 @@ class Objective:
         """Return the parameters of the loss as `xgboost` takes them, and keeps them in its model files."""
         classes = {"num_class": str(num_class)} if self.classes is None else {}
         return {**self.block_parameters, **classes}
+
+    def with_beside(self, column: npt.NDArray[Any] | None) -> Objective:
+        """Return the objective with what it takes beside the labels of some rows."""
+        if not self.beside:
+            return self
+        assert column is not None, "it is read where labels are"
+        return replace(self, derivatives=partial(self.derivatives, column))
+
+    def with_draws(self, words: npt.NDArray[np.uint64]) -> Objective:
+        """Return the objective with its random choices of a boosting round, (draws, rows)."""
+        return replace(self, derivatives=partial(self.derivatives, words=words))
 
     def with_function(self, function: CustomObjective | None) -> Objective:
         """Return the objective with the callable that computes its gradients, if it is a custom one."""

@@ -12,7 +12,7 @@ is, and 0 only if none of its rows has a hessian. max_delta_step is 0.7 in count
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -71,7 +71,14 @@ class TrainParams:
     normalize_type: str = "tree"
     huber_slope: float = 1.0
     tweedie_variance_power: float = 1.5
-    quantile_alpha: float = 0.5
+    quantile_alpha: float | Sequence[float] = 0.5
+    lambdarank_pair_method: str = "topk"
+    lambdarank_num_pair_per_sample: int | None = None
+    lambdarank_normalization: bool = True
+    lambdarank_score_normalization: bool = True
+    ndcg_exp_gain: bool = True
+    aft_loss_distribution: str = "normal"
+    aft_loss_distribution_scale: float = 1.0
     weighted: bool = False
     first_layer_mask: bool = False
     may_stop_early: bool = False
@@ -83,6 +90,9 @@ class TrainParams:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, all at once, naming parameters, values and remedies."""
+        alphas = self.quantile_alpha
+        if isinstance(alphas, (list, tuple)):  # as a file has them; one is the same alone
+            object.__setattr__(self, "quantile_alpha", alphas[0] if len(alphas) == 1 else tuple(alphas))
         raise_all(self._wrong_alone())
         raise_all(self._wrong_in_mode())
 
@@ -91,10 +101,11 @@ class TrainParams:
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
             yield objective_error(self.objective, "is not known", f"it is one of {', '.join(OBJECTIVES)}")
         yield from wrong_values({name: getattr(self, name) for name in SHARED if name != "objective"})
-        for name, objective in OF_OBJECTIVES.items():
+        for name, objectives in OF_OBJECTIVES.items():
             value = getattr(self, name)
-            if value != SHARED[name].default and self.objective != objective:
-                text = f"{name}={value!r} does not go with objective={self.objective!r}; it is for {objective}"
+            if value != SHARED[name].default and self.objective not in objectives:
+                known = ", ".join(objectives)
+                text = f"{name}={value!r} does not go with objective={self.objective!r}; it is for {known}"
                 yield SettingsError(f"{text}: leave it out", "choice", name, value)
 
     def _wrong_in_mode(self) -> Iterator[SettingsError]:

@@ -114,6 +114,11 @@ def row_sample(party: Participant, fraction: float, rows: int, key: str, t: int,
     return (words < np.uint64(int(fraction * 2.0**63) * 2)).astype(np.float64)
 
 
+def pair_words(party: Participant, draws: int, rows: int, key: str, t: int) -> npt.NDArray[np.uint64]:
+    """Return the random words of a round, (draws, rows), by which rows of a group are paired."""
+    return _words(party, f"{t}/pairs", draws * rows, key).reshape(draws, rows)
+
+
 def drop_draws(party: Participant, trees: int, key: str, t: int) -> Floats:
     """Return the numbers in [0, 1) by which a boosting round leaves out some of the trees before it (`dart`)."""
     words = _words(party, f"{t}/drops", trees + 2, key)

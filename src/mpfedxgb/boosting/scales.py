@@ -187,12 +187,13 @@ def plan(params: TrainParams, rows: int, wider: Wider = lambda *_: 0) -> ScalePl
         return _plan(params, _Room(rows, wider))
     for digits in range(MOST_PLACES, LEAST_PLACES - 1, -1):
         try:
-            found = _plan(params, _Room(rows, wider, digits, params.constrained))
+            room = _Room(rows, wider, digits, params.constrained, params.scale_policy.weight_bits)
+            found = _plan(params, room)
         except DoesNotFitError:
             continue
         if not params.constrained:
             return replace(found, places=digits)
-        places, coarse, largest = units_of_bounds(found.g_cap, found.h_cap, digits)
+        places, coarse, largest = room.units(found.g_cap, found.h_cap)
         return replace(found, places=places, coarse=coarse, weight_cap=largest)
     name = "constrained" if params.constrained else "max_delta_step"
     value, without = (True, "no constraints") if params.constrained else (params.largest_step, "max_delta_step=0")
@@ -211,12 +212,17 @@ class _Room:
     wider: Wider
     digits: int = 0
     is_constrained: bool = False
+    weight_bits: int = 0
+
+    def units(self, g_cap: int, h_cap: int) -> BoundUnits:
+        """Return the units of bounds in a constrained training."""
+        return units_of_bounds(g_cap, h_cap >> self.weight_bits, self.digits)
 
     def holds(self, g_cap: int, h_cap: int, lam: int, gam: int, limbs: int) -> bool:
         """Return whether a ring of that number of limbs holds what these caps lead to."""
         rows = self.rows
         if self.is_constrained:
-            bits = bits_of_constrained(rows, g_cap, h_cap, lam, gam, units_of_bounds(g_cap, h_cap, self.digits))
+            bits = bits_of_constrained(rows, g_cap, h_cap, lam, gam, self.units(g_cap, h_cap))
         else:
             bits = bits_needed(rows, g_cap, h_cap, lam, gam) + 2 * self.digits
         return max(bits, self.wider(rows, g_cap, h_cap, lam)) <= 64 * limbs and rows * g_cap < 1 << SUM_BITS

@@ -96,9 +96,9 @@ def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
         "learner_model_param": {
             "base_score": _numbers(loss.link.to_score(np.array(model.base_margin))),
             "boost_from_average": "1",
-            "num_class": str(params.outputs if params.outputs > 1 else 0),
+            "num_class": str(params.outputs if loss.has_classes and params.outputs > 1 else 0),
             "num_feature": str(len(model.features)),
-            "num_target": "1",
+            "num_target": str(loss.targets),
         },
         "objective": {
             "name": loss.exported_as or loss.name,

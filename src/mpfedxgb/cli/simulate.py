@@ -8,7 +8,6 @@ Columns that a command line names: those to leave out, and the label.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +18,14 @@ from rich.console import Console
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import load_models, load_parts, predict_margins, refuse_other_parts
+from mpfedxgb.api.ranker import FedXGBRanker
 from mpfedxgb.api.tables import cut_as_trained
 from mpfedxgb.atomic import write_file
-from mpfedxgb.boosting.metrics import METRICS, named_metrics
+from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
+from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, RANKINGS, for_classes
+from mpfedxgb.cli.labels import check_beside, choose_evaluation_rows, fit, score, with_column
 from mpfedxgb.cli.uplift import compare_alone
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.csv_format import CsvFormat
@@ -33,72 +34,6 @@ from mpfedxgb.data.files import read_table, write_table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.modes.facts import NONE_WARNING, facts_of
 from mpfedxgb.report.trees import model_text
-
-Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
-"""Columns without the label, and the label."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EvaluationSet:
-    """Rows to judge a model by; `where` says in words which they are, `kept_back` that they are not trained on."""
-
-    X: pd.DataFrame = field(repr=False)
-    y: pd.Series[Any] = field(repr=False)
-    where: str
-    kept_back: bool
-
-
-def choose_evaluation_rows(rows: Rows, holdout: float, evaluate: Rows | None, name: str) -> tuple[Rows, EvaluationSet]:
-    """Return the rows to train on and those to judge by: an evaluation table's, kept back ones, or the same again."""
-    X, y = rows
-    if not 0 <= holdout < 1:
-        raise SettingsError(
-            f"--holdout {holdout} is out of range; it is at least 0 and below 1", "range", "holdout", holdout
-        )
-    if evaluate is not None:
-        if holdout:
-            text = "--evaluate names the rows to judge by, so there are none to keep back; drop --holdout"
-            raise SettingsError(text, "place", "holdout")
-        same = _with_columns_of(X, evaluate[0], name)
-        return rows, EvaluationSet(same, evaluate[1], f"the {len(same)} rows of {name}", kept_back=True)
-    kept = np.zeros(len(y), np.bool_)
-    kept[np.random.default_rng(0).permutation(len(y))[: round(holdout * len(y))]] = True  # the same ones each time
-    if not kept.any():
-        return rows, EvaluationSet(X, y, f"the {len(y)} rows of the training itself", kept_back=False)
-    return (X[~kept], y[~kept]), EvaluationSet(
-        X[kept], y[kept], f"{kept.sum()} rows that were kept back", kept_back=True
-    )
-
-
-def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return the columns of an evaluation table in the order of the training table's; others are refused."""
-    lacks = [str(column) for column in X.columns if column not in evaluate.columns]
-    has = [str(column) for column in evaluate.columns if column not in X.columns]
-    if lacks or has:
-        parts = [f"lacks {', '.join(lacks)}"] if lacks else []
-        parts += [f"has {', '.join(has)} besides"] if has else []
-        text = f"--evaluate: {name} {' and '.join(parts)}; give it the columns of the training table"
-        raise DataError(text, "mismatch", "evaluate")
-    return evaluate[X.columns]
-
-
-def score(model: FedXGBClassifier | FedXGBRegressor, judged: EvaluationSet, asked: list[str]) -> dict[str, float]:
-    """Return by name the metrics that were asked for, that of the model's objective, and one more."""
-    params, X, y = model.partial_models_[0].params, judged.X, judged.y
-    default = params.loss.default_metric
-    if isinstance(model, FedXGBRegressor):
-        more = "mae" if default == "rmse" else "rmse"
-        labels, predicted = y.to_numpy(np.float64), model.predict(X)[None]
-    else:
-        if not np.isin(y, model.classes_).all():
-            raise DataError(
-                f"some classes are only in {judged.where}; keep fewer rows back, or drop those rows", "unknown", "label"
-            )
-        labels, predicted = np.searchsorted(model.classes_, y).astype(np.float64), model.predict_proba(X).T
-        more = "auc" if len(predicted) == 2 else "merror"
-        predicted = predicted[1:] if len(predicted) == 2 else predicted
-    metrics = named_metrics(list(dict.fromkeys([*asked, default, more])), params.of_objectives)
-    return {name: metric(labels, predicted, np.ones(len(y))) for name, metric in metrics.items()}
 
 
 def listed(names: str) -> list[str]:
@@ -159,6 +94,8 @@ def simulate(
     ] = "2",
     coordinator: Annotated[str | None, typer.Option(help=COORDINATES)] = None,
     objective: Annotated[str, typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label.")] = "",
+    qid: Annotated[str, typer.Option(help="Column of groups, within which rows are ranked.")] = "",
+    upper: Annotated[str, typer.Option(help="Column of upper bounds of times; the label has the lower ones.")] = "",
     evaluate: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file with the same columns, to watch progress and score on.")
     ] = None,
@@ -225,6 +162,33 @@ def simulate(
         float, typer.Option(help="Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.")
     ] = 1.5,
     quantile_alpha: Annotated[float, typer.Option(help="Which quantile reg:quantileerror predicts.")] = 0.5,
+    lambdarank_pair_method: Annotated[
+        str,
+        typer.Option(
+            help="Which rows of a group are held against each other when ranking. One of topk, mean.",
+            autocompletion=lambda: ["topk", "mean"],
+        ),
+    ] = "topk",
+    lambdarank_num_pair_per_sample: Annotated[
+        int | None, typer.Option(help="How many of the first rows, or how many random ones for each row.")
+    ] = None,
+    lambdarank_normalization: Annotated[
+        bool, typer.Option(help="Whether a group's gradients are scaled by what they add up to.")
+    ] = True,
+    lambdarank_score_normalization: Annotated[
+        bool, typer.Option(help="Whether a pair counts less the farther apart its scores are.")
+    ] = True,
+    ndcg_exp_gain: Annotated[
+        bool, typer.Option(help="Whether a grade gains 2^grade - 1 in rank:ndcg, or the grade itself.")
+    ] = True,
+    aft_loss_distribution: Annotated[
+        str,
+        typer.Option(
+            help="How logarithms of times are spread in survival:aft. One of normal, logistic, extreme.",
+            autocompletion=lambda: ["normal", "logistic", "extreme"],
+        ),
+    ] = "normal",
+    aft_loss_distribution_scale: Annotated[float, typer.Option(help="How far they are spread.")] = 1.0,
     scale_pos_weight: Annotated[
         float, typer.Option(help="Multiplies the weights of rows of the second class, or with a label of 1.")
     ] = 1.0,
@@ -298,6 +262,8 @@ def simulate(
     csv = CsvFormat(delimiter, encoding, decimal, tuple(listed(missing)))
     paths = [table] if evaluate is None else [table, evaluate]
     rows, *others = (read_labelled(path, label, drop, categorical, csv) for path in paths)
+    for option, column in (("qid", qid), ("upper", upper)):
+        rows, *others = (with_column(each, column, option) if column else each for each in (rows, *others))
     (X, y), judged = choose_evaluation_rows(rows, holdout, others[0] if others else None, str(evaluate))
     if early_stopping_rounds is not None and not judged.kept_back:
         text = "--early-stopping-rounds needs rows to watch; name a file (--evaluate) or --holdout 0.2"
@@ -307,6 +273,8 @@ def simulate(
     if uplift or not facts_of(security).runs_a_protocol:
         typer.echo(f"mpfedxgb: {NONE_WARNING}", err=True)
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
+    kind = FedXGBRanker if objective in RANKINGS else kind
+    check_beside(objective, {"qid": qid, "upper": upper})
     model = kind(
         participants=dealt,
         coordinator=coordinator,
@@ -336,6 +304,13 @@ def simulate(
         huber_slope=huber_slope,
         tweedie_variance_power=tweedie_variance_power,
         quantile_alpha=quantile_alpha,
+        lambdarank_pair_method=lambdarank_pair_method,
+        lambdarank_num_pair_per_sample=lambdarank_num_pair_per_sample,
+        lambdarank_normalization=lambdarank_normalization,
+        lambdarank_score_normalization=lambdarank_score_normalization,
+        ndcg_exp_gain=ndcg_exp_gain,
+        aft_loss_distribution=aft_loss_distribution,
+        aft_loss_distribution_scale=aft_loss_distribution_scale,
         scale_pos_weight=scale_pos_weight,
         early_stopping_rounds=early_stopping_rounds,
         first_layer_mask=first_layer_mask,
@@ -355,7 +330,7 @@ def simulate(
         compare_alone(model, (X, y), folds, out, as_json)
         return
     watches = judged.kept_back and bool(others or metrics or early_stopping_rounds is not None)
-    model.fit(X, y, eval_set=[(judged.X, judged.y)] if watches else None)
+    fit(model, (X, y), judged if watches else None)
     scores = score(model, judged, metrics)
     known = {"rows": len(judged.y), "kept_back": judged.kept_back}
     (out / RECORD).unlink(missing_ok=True)

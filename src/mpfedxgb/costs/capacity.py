@@ -14,6 +14,7 @@ from pathlib import Path
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Resources
 from mpfedxgb.costs.forecast import Basis, role_forecast
+from mpfedxgb.costs.seconds import estimate_role_seconds, seconds_at_start
 from mpfedxgb.errors import NoRoomError
 from mpfedxgb.machine import free_disk, free_memory, used_memory
 from mpfedxgb.party.observer import Observer
@@ -137,6 +138,9 @@ class Capacity(Observer):
         basis = Basis(params, sizes, party.roster, party.settings, keeps_rounds=True)
         own = role_forecast(basis, party.role)
         if own is not None:
+            if not party.is_coordinator:  # which is idle most of the time, and knows nothing of rounds
+                seconds = seconds_at_start(partial(estimate_role_seconds, basis, party.role, own.counts))
+                own = replace(own, seconds=seconds)
             _log.info("%s", own.summary)
             party.observer.on_milestone({"forecast": own.to_dict()})
         spooled = check_limits([party.role], params, sizes, self._limits)

@@ -89,7 +89,7 @@ class Forecast:
         return (
             f"full trees take {self.rounds} message rounds, {bytes_text(self.dealer_bytes)} from "
             f"{self.roster.coordinator}, {bytes_text(self.roles[busiest].bytes_sent)} sent by {busiest}, "
-            f"up to {bytes_text(max(self.memory.values()))} of memory a role"
+            f"up to {bytes_text(max(self.memory.values()))} of memory a role{_about(self.seconds)}"
         )
 
     @property
@@ -244,6 +244,7 @@ class OwnForecast:
     counts: Counts
     memory: int
     disk: int
+    seconds: float | None = None
 
     @property
     def summary(self) -> str:
@@ -253,6 +254,7 @@ class OwnForecast:
         return (
             f"full trees take {rounds}this role sends {bytes_text(counts.bytes_sent)}, receives "
             f"{bytes_text(counts.bytes_received)} and takes up to {bytes_text(self.memory)} of memory"
+            f"{_about(self.seconds)}"
         )
 
     def to_dict(self) -> dict[str, int]:
@@ -266,6 +268,10 @@ class OwnForecast:
             "memory": self.memory,
             "disk": self.disk,
         }
+
+
+def _about(seconds: float | None) -> str:
+    return "" if seconds is None else f"; about {duration_text(seconds)} on machines like this one"
 
 
 def strict_basis(

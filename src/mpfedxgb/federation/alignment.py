@@ -105,6 +105,7 @@ def take(rows: Rows, marks: Marks) -> Rows:
         label=None if rows.label is None else rows.label[marks],
         weight=None if rows.weight is None else rows.weight[marks],
         base_margin=None if rows.base_margin is None else rows.base_margin[:, marks],
+        beside=None if rows.beside is None else rows.beside[marks],
     )
 
 

@@ -37,7 +37,7 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.federation.alignment import NAMES, alignment_path, rows_in_common
 from mpfedxgb.federation.programs import refuse_training_ids
-from mpfedxgb.federation.rows import Rows, encode_labels, own_workers, read_rows
+from mpfedxgb.federation.rows import Rows, own_workers, read_labelled, read_rows
 from mpfedxgb.federation.scoring import RowsPerDay
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import check_available
@@ -160,7 +160,7 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
             if rows.label is not None and settings.label is not None:
                 evaluates = purpose != "train"
                 given, base = classes if evaluates else None, settings.label.base_score
-                _, classes = encode_labels(rows.label, settings.training, settings.role.name, given, base, evaluates)
+                classes = read_labelled(rows, settings.training, settings.role.name, given, base, evaluates).classes
         except (DataError, SettingsError) as error:
             yield _problem("data", f"{purpose} ({file.name}): {error}")
             continue

@@ -49,8 +49,8 @@ from mpfedxgb.federation.rows import (
     SCORING,
     Rows,
     arrange_rows,
-    encode_labels,
     own_workers,
+    read_labelled,
     read_rows,
     with_kinds_of,
     workers_in_session,
@@ -406,25 +406,24 @@ def labels_of(
     label, params, owner = settings.label, settings.training, settings.role.name
     if rows.label is None:
         raise SettingsError(f"{owner} is the active participant and has to bring the label", "missing", "label")
-    y, classes = encode_labels(rows.label, params, owner, base_score=label.base_score)
-    eval_y: list[Floats] = []
-    if evaluation is not None:
-        assert evaluation.label is not None
-        eval_y = [encode_labels(evaluation.label, params, owner, classes, evaluates=True)[0]]
+    known = read_labelled(rows, params, owner, base_score=label.base_score)
+    judged = [] if evaluation is None else [read_labelled(evaluation, params, owner, known.classes, evaluates=True)]
     labels = Labels(
-        y=y,
-        weight=rows.weight if params.weighted else None,
-        eval_y=eval_y,
-        eval_weight=[None if evaluation is None else evaluation.weight] * len(eval_y),
+        y=known.y,
+        weight=known.weight if params.weighted else None,
+        eval_y=[one.y for one in judged],
+        eval_weight=[one.weight for one in judged],
         eval_metrics=label.eval_metric,
         early_stopping_rounds=label.early_stopping_rounds,
         base_score=label.base_score,
         scale_pos_weight=label.scale_pos_weight,
         base_margin=rows.base_margin,
-        eval_base_margin=[None if evaluation is None else evaluation.base_margin] * len(eval_y),
+        eval_base_margin=[None if evaluation is None else evaluation.base_margin] * len(judged),
         callbacks=Callbacks.read([_log_round, *([] if callback is None else [callback])]),
+        beside=known.beside,
+        eval_beside=[one.beside for one in judged],
     )
-    return labels, classes
+    return labels, known.classes
 
 
 def _log_round(report: RoundReport) -> None:
@@ -472,6 +471,8 @@ def numbers_of(labels: Labels) -> list[Floats | None]:
         numbers.append(np.array([labels.scale_pos_weight]))
     if labels.base_margin is not None:
         numbers += [labels.base_margin, *labels.eval_base_margin]
+    if labels.beside is not None:
+        numbers += [labels.beside, *labels.eval_beside]
     return numbers
 
 

@@ -10,24 +10,27 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mpfedxgb.boosting.active import (
+from mpfedxgb.boosting.labels import (
     Class,
     check_labels_present,
     encode_classes,
     find_classes,
     read_base_margin,
+    read_groups,
     read_numbers,
     read_weights,
+    weights_of_groups,
 )
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.boosting.objectives import for_classes
+from mpfedxgb.boosting.objectives.survival import read_upper
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.files import ParquetRows, is_parquet, read_table, with_kinds
 from mpfedxgb.data.ids import Ids, id_as_column, sort_by_id
@@ -77,7 +80,8 @@ _log = logging.getLogger("mpfedxgb.role")
 class Rows:
     """What a participant brings to a session, sorted by id; label and weight where a file for training has them.
 
-    `base_margin`, (classes, rows), is where rows start, to be trained on or scored.
+    `base_margin`, (classes, rows), is where rows start, to be trained on or scored; `beside`, (rows,), what some
+    objectives take beside labels: groups of rows or upper bounds, as they were read.
     """
 
     ids: Ids
@@ -85,6 +89,16 @@ class Rows:
     label: npt.NDArray[Any] | None = field(default=None, repr=False)
     weight: Floats | None = field(default=None, repr=False)
     base_margin: Floats | None = field(default=None, repr=False)
+    beside: npt.NDArray[Any] | None = field(default=None, repr=False)
+
+
+class Labelled(NamedTuple):
+    """What training takes of labels: numbers, the names of classes, row weights, and what goes beside labels."""
+
+    y: Floats
+    classes: tuple[Class, ...] | None
+    weight: Floats | None
+    beside: npt.NDArray[Any] | None
 
 
 def read_rows(
@@ -145,13 +159,13 @@ def arrange_rows(
         raise DataError(f"{owner}: the table to {purpose} has no rows; at least one row is needed", "few", purpose, 0)
     _require_named(settings, list(frame.columns), purpose)
     frame, ids = sort_by_id(frame, data.id, owner, settings.id_rule)
-    label, weight = _label_and_weight(settings, frame, list(frame.columns), purpose)
+    label, weight, beside = _of_rows(settings, frame, list(frame.columns), purpose)
     start = _base_margin(settings, frame, list(frame.columns))
     names = _features(settings, list(frame.columns), known)
     table = Table.read(frame[names], owner)
     if known is not None:
         table = table.match(names, {f.name: f.categories for f in known if f.categories is not None})
-    return Rows(ids, table, label, weight, start)
+    return Rows(ids, table, label, weight, start, beside)
 
 
 def _rows_in_file(settings: RoleSettings, path: Path, purpose: str) -> Rows | None:
@@ -180,9 +194,10 @@ def _rows_in_file(settings: RoleSettings, path: Path, purpose: str) -> Rows | No
         _log.info("%s is not sorted by %s as all participants sort; %s", path.name, data.id, text)
         return None
     others = [name for name in names if name != data.id]
-    label, weight = _label_and_weight(settings, frame, others, purpose)
+    label, weight, beside = _of_rows(settings, frame, others, purpose)
     features = _features(settings, others, None)
-    return Rows(ids, file.table(owner, features, len(ids)), label, weight, _base_margin(settings, frame, others))
+    table, start = file.table(owner, features, len(ids)), _base_margin(settings, frame, others)
+    return Rows(ids, table, label, weight, start, beside)
 
 
 def _require_named(settings: RoleSettings, names: Sequence[str], purpose: str) -> None:
@@ -192,19 +207,21 @@ def _require_named(settings: RoleSettings, names: Sequence[str], purpose: str) -
         _require(names, getattr(data, key), f"{owner}: [data] {key}")
 
 
-def _label_and_weight(
+def _of_rows(
     settings: RoleSettings, frame: pd.DataFrame, there: Sequence[str], purpose: str
-) -> tuple[npt.NDArray[Any] | None, Floats | None]:
+) -> tuple[npt.NDArray[Any] | None, Floats | None, npt.NDArray[Any] | None]:
+    """Return labels, row weights, and groups or upper bounds, if the rows are there to be trained on or judged."""
     if settings.label is None or purpose == SCORING:
-        return None, None
-    owner, weight = settings.role.name, None
-    _require(there, [settings.label.column], f"{owner}: [label] column")
-    label = _plain(frame[settings.label.column])
-    if settings.label.weight is not None:
-        _require(there, [settings.label.weight], f"{owner}: [label] weight")
+        return None, None, None
+    owner, known, weight = settings.role.name, settings.label, None
+    for key in ("column", "weight", "qid", "upper"):
+        if (name := getattr(known, key)) is not None:
+            _require(there, [name], f"{owner}: [label] {key}")
+    if known.weight is not None:
         origin = Origin(f"{owner}: the weight", shows_values=False)
-        weight = read_weights(_plain(frame[settings.label.weight]), origin)
-    return label, weight
+        weight = read_weights(_plain(frame[known.weight]), origin)
+    beside = known.qid or known.upper
+    return _plain(frame[known.column]), weight, None if beside is None else _plain(frame[beside])
 
 
 def _base_margin(settings: RoleSettings, frame: pd.DataFrame, there: Sequence[str]) -> Floats | None:
@@ -265,6 +282,30 @@ def encode_labels(
     return encode_classes(labels, classes, origin), tuple(classes)
 
 
+def read_labelled(
+    rows: Rows,
+    params: TrainParams,
+    owner: str,
+    classes: Sequence[Class] | None = None,
+    base_score: float | None = None,
+    evaluates: bool = False,
+) -> Labelled:
+    """Return what training takes of labelled rows; arguments as of `encode_labels`."""
+    assert rows.label is not None, "the caller has labels"
+    y, known = encode_labels(rows.label, params, owner, classes, base_score, evaluates)
+    if not params.loss.beside:
+        return Labelled(y, known, rows.weight, None)
+    assert rows.beside is not None, "the settings name the column"
+    if params.loss.beside == "upper":
+        origin = Origin(f"{owner}: the upper bound", shows_values=False)
+        return Labelled(y, known, rows.weight, read_upper(rows.beside, y, origin))
+    groups = read_groups(rows.beside, Origin(f"{owner}: the group", shows_values=False))
+    if rows.weight is None:
+        return Labelled(y, known, None, groups)
+    origin = Origin(f"{owner}: the weight", shows_values=False)
+    return Labelled(y, known, weights_of_groups(rows.weight, groups, origin), groups)
+
+
 def _check_classes(found: int, params: TrainParams, owner: str) -> None:
     if found == params.num_class:
         return
@@ -289,7 +330,8 @@ def _data(settings: RoleSettings) -> Data:
 def _of_label(settings: RoleSettings) -> list[str]:
     if settings.label is None:
         return []
-    own = (settings.label.column, settings.label.weight, *settings.label.base_margin)
+    label = settings.label
+    own = (label.column, label.weight, label.qid, label.upper, *label.base_margin)
     return [name for name in own if name is not None]
 
 

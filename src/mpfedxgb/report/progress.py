@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from mpfedxgb.boosting.callbacks import Metrics, RoundReport
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.costs.forecast import Basis, cached_forecast
+from mpfedxgb.costs.seconds import estimate_seconds, seconds_at_start
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
@@ -44,9 +48,11 @@ class ProgressBar(Silent):
 
     def on_sizes(self, party: Party, params: TrainParams, sizes: TableSizes) -> None:
         """Show what the training will cost, above the bar."""
-        text = cached_forecast(Basis(params, sizes, party.roster, party.settings)) if self._shows_forecast else None
-        if text is not None:
-            self._progress.console.print(text.summary, highlight=False, markup=False)
+        basis = Basis(params, sizes, party.roster, party.settings)
+        predicted = cached_forecast(basis) if self._shows_forecast else None
+        if predicted is not None:
+            seconds = seconds_at_start(partial(estimate_seconds, predicted, together=True))
+            self._progress.console.print(replace(predicted, seconds=seconds).summary, highlight=False, markup=False)
 
     def on_progress(self, what: str) -> None:
         """Show the level that is being grown."""
@@ -121,6 +127,11 @@ def watch_steps(description: str) -> Iterator[StepBar | None]:
         yield StepBar(progress, description)
 
 
+def _what_is_left() -> Column:
+    """Return a column that takes the width which others leave, and is cut where that is too little."""
+    return Column(no_wrap=True, overflow="ellipsis", ratio=1)
+
+
 @contextmanager
 def watch(verbosity: int, rounds: int, shows_forecast: bool = True) -> Iterator[Silent]:
     """Show a bar while a training runs, if `verbosity` is 1 or more; it goes to standard error.
@@ -132,13 +143,11 @@ def watch(verbosity: int, rounds: int, shows_forecast: bool = True) -> Iterator[
         return
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=16),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[level]}"),
-        TextColumn("{task.fields[metric]}"),
-        TextColumn("{task.fields[cost]}"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[level]}"),
+        *(TextColumn(f"{{task.fields[{name}]}}", table_column=_what_is_left()) for name in ("metric", "cost")),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=Console(stderr=True), expand=True) as progress:
         yield ProgressBar(progress, rounds, shows_forecast)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -52,6 +52,7 @@ class Kind:
     high: float = math.inf
     above: bool = False
     choices: tuple[str, ...] = ()
+    takes_several: bool = False
 
     @property
     def bounds(self) -> str:
@@ -69,6 +70,8 @@ class Kind:
 
     def fault(self, value: Any) -> Fault | None:
         """Return what is wrong with a value, if anything; True is no number, here as in a settings file."""
+        if self.takes_several and isinstance(value, (list, tuple)) and value:
+            return next((fault for one in value if (fault := replace(self, takes_several=False).fault(one))), None)
         if self.choices:
             fits = isinstance(value, str) and value in self.choices
             return None if fits else Fault("choice", "is not known", f"it is {self.bounds}")
@@ -92,6 +95,11 @@ def integer(low: int = -LARGEST, high: int = LARGEST) -> Kind:
 def number(low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> Kind:
     """Return the finite numbers within bounds; `above` leaves the lower bound itself out."""
     return Kind("number", "float", "a number", (int, float), low, high, above)
+
+
+def one_or_more(kind: Kind) -> Kind:
+    """Return the values of a kind and lists of them."""
+    return replace(kind, python=f"{kind.python} | Sequence[{kind.python}]", takes_several=True)
 
 
 def choice(*choices: str) -> Kind:
@@ -166,7 +174,7 @@ class Parameter(Declared):
 
     `shared` ones are known to all roles, in TrainParams, [training] and the handshake; `estimator` says whether
     classifier and regressor have it, `xgboost` whether XGBoost has, `offered` whether `mpfedxgb simulate` does, as
-    `option` if not by its name, `accepts` what pages say of the type, `objective` the only one that it changes, and
+    `option` if not by its name, `accepts` what pages say of the type, `objectives` the only ones that it changes, and
     `xgboost_default` what XGBoost has if it is something else.
     """
 
@@ -180,7 +188,7 @@ class Parameter(Declared):
     modes: tuple[InMode, ...] = ()
     xgboost: bool = False
     accepts: str = ""
-    objective: str = ""
+    objectives: tuple[str, ...] = ()
     xgboost_default: Any = None
 
     def fault_in(self, value: Any, mode: str) -> Fault | None:
@@ -198,6 +206,7 @@ _SHARE = number(0.0, 1.0, above=True)
 _PROBABILITY = number(0.0, 1.0)
 _AT_LEAST_0 = number(0.0, 1e30)
 _NOTHING = number(0.0, 0.0)
+_RANKINGS = ("rank:ndcg", "rank:pairwise", "rank:map")
 _FALSE = Kind("flag", "bool", "false", (bool,), 0, 0)
 _KEEPS_TREES = "leave it out: to drop a tree, somebody has to know what it adds to a row"
 _ALL_COLUMNS = (InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)
@@ -281,13 +290,29 @@ PARAMETERS = (
     _of_all("normalize_type", choice("tree", "forest"), "tree",
         "new trees weigh as much as one of those left out, or as all of them together"),
     _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
-        objective="reg:pseudohubererror"),
+        objectives=("reg:pseudohubererror",)),
     _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
-        "power of the mean by which reg:tweedie's variance grows; 2 is gamma's", objective="reg:tweedie",
+        "power of the mean by which reg:tweedie's variance grows; 2 is gamma's", objectives=("reg:tweedie",),
         modes=(InMode("sealed", number(1.03125, 1.96875),
                       "on secrets it is from 1.03125 to 1.96875; nearer to its ends use count:poisson or reg:gamma"),)),
-    _of_all("quantile_alpha", number(0.0, 1.0), 0.5, "which quantile reg:quantileerror predicts",
-        objective="reg:quantileerror"),
+    _of_all("quantile_alpha", one_or_more(number(0.0, 1.0)), 0.5, "which quantile reg:quantileerror predicts",
+        more="A list of several: a tree and a column of predictions for each.", objectives=("reg:quantileerror",)),
+    _of_all("lambdarank_pair_method", choice("topk", "mean"), "topk",
+        "which rows of a group are held against each other when ranking",
+        more='"topk": the first by their scores, each with all below it; "mean": rows drawn at random for each.',
+        objectives=_RANKINGS),
+    _of_all("lambdarank_num_pair_per_sample", integer(1, 1_000_000), None,
+        "how many of the first rows, or how many random ones for each row", more="None: 32 of the first, 1 random one.",
+        objectives=_RANKINGS, example=8),
+    _of_all("lambdarank_normalization", FLAG, True, "whether a group's gradients are scaled by what they add up to",
+        more="By the number of pairs with \"mean\".", objectives=_RANKINGS),
+    _of_all("lambdarank_score_normalization", FLAG, True,
+        "whether a pair counts less the farther apart its scores are", objectives=_RANKINGS),
+    _of_all("ndcg_exp_gain", FLAG, True, "whether a grade gains 2^grade - 1 in rank:ndcg, or the grade itself",
+        objectives=_RANKINGS),
+    _of_all("aft_loss_distribution", choice("normal", "logistic", "extreme"), "normal",
+        "how logarithms of times are spread in survival:aft", objectives=("survival:aft",)),
+    _of_all("aft_loss_distribution_scale", _POSITIVE, 1.0, "how far they are spread", objectives=("survival:aft",)),
     _of_xgboost("missing", ANYTHING, math.nan, "a number that stands for a missing value, beside NaN, None and pd.NA",
         more="In sparse input what is not stored is missing too. Files have [data] missing and --missing.",
         annotation="float", accepts="float"),
@@ -368,8 +393,8 @@ PARAMETERS = (
 
 BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 SHARED = {parameter.name: parameter for parameter in PARAMETERS if parameter.shared}
-OF_OBJECTIVES = {parameter.name: parameter.objective for parameter in PARAMETERS if parameter.objective}
-"""Parameters that change one objective, by name."""
+OF_OBJECTIVES = {parameter.name: parameter.objectives for parameter in PARAMETERS if parameter.objectives}
+"""Parameters that change some objectives, by name, and those."""
 
 ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parameter.aliases}
 """Other names that XGBoost and its relatives have for parameters, and ours."""
@@ -425,6 +450,8 @@ REFUSED = {
         Refused("feature_weights", "columns are drawn uniformly, by each owner among its own"),
         Refused("max_cat_to_onehot", _ONE_HOT),
         Refused("max_cat_threshold", _ONE_HOT),
+        Refused("lambdarank_unbiased", "positions are taken to bias nothing", "", (False,)),
+        Refused("lambdarank_bias_norm", "positions are taken to bias nothing", "", (1.0,)),
         Refused("process_type", _NO_UPDATE, "fit(xgb_model=) adds trees to a model", ("default",)),
         Refused("updater", _NO_UPDATE, "leave it out", ("grow_quantile_histmaker",)),
         Refused("refresh_leaf", _NO_UPDATE, "leave it out", (1,)),

@@ -14,7 +14,8 @@ from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.join import Joined, join
-from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.labels import read_groups, weights_of_groups
+from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.data.table import is_text
@@ -64,11 +65,12 @@ def compare_with_xgboost(
     y: Any,
     sample_weight: Any = None,
     base_margin: Any = None,
+    qid: Any = None,
 ) -> Parity:
     """Train `xgboost` (hist) on the columns binned by the model's own cuts, a bin each, and compare tree by tree.
 
-    X holds the columns of all participants under the names the joined model uses; y, sample_weight and base_margin are
-    those passed to `fit`.
+    X holds the columns of all participants under the names the joined model uses; y, sample_weight, base_margin
+    and qid are those passed to `fit`; weights of groups are by row.
     """
     import xgboost
 
@@ -81,17 +83,31 @@ def compare_with_xgboost(
         if f.categories is None
     }
     labels = np.searchsorted(model.classes_, y) if isinstance(model, FedXGBClassifier) else np.asarray(y)
+    beside: npt.NDArray[Any] | None = None
+    if labels.ndim == 2:
+        labels, beside = labels.T.astype(np.float64)
     weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
     binned = _binned(X, columns, edges)
     data = _matrix(binned)
     data.set_label(labels)
+    if beside is not None:
+        data.set_info(label_lower_bound=labels, label_upper_bound=beside)
+    groups = None if qid is None else read_groups(np.asarray(qid), Origin("qid"))
+    if groups is not None:
+        data.set_info(qid=groups)
     raw = _matrix_of_codes(X[columns])
     if weight is not None:
-        data.set_weight(weight)
+        of_groups = weight if groups is None else weight[np.unique(groups, return_index=True)[1]]
+        data.set_weight(of_groups)
+        weight = weight if groups is None else weights_of_groups(weight, groups, Origin("sample_weight"))
     if base_margin is not None:
         data.set_base_margin(base_margin)
         raw.set_base_margin(base_margin)
     loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
+    loss = loss.with_beside(beside if groups is None else groups)
+    if loss.draws:
+        text = "lambdarank_pair_method='mean' draws pairs at random, as xgboost does from other numbers; use 'topk'"
+        raise UserError(text, "refused", "lambdarank_pair_method", "mean")
     if loss.averages and has_older_rules(xgboost.__version__):
         text = (
             f"xgboost {xgboost.__version__} has another algorithm for {loss.name}, which replaces leaf weights; the "

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting import scales
-from mpfedxgb.boosting.objective import Floats, Objective, unchanged
+from mpfedxgb.boosting.objective import Floats, Objective, Prediction, unchanged
 from mpfedxgb.boosting.objectives.classes import sigmoid
 from mpfedxgb.boosting.params import TrainParams, gradients_that_count
 from mpfedxgb.modes.sealed.encoding import encode_labels, plain_gradients, sealed_rules
@@ -32,6 +32,12 @@ _STEP = 2.0**-21
 
 _DOUBLE = 2.0**-50
 """More than the relative error of some double additions."""
+
+_OF_OTHER_ROWS = (Prediction.RANK, Prediction.HAZARD)
+"""Where g and h of a row hang on how far other rows' margins are from its own."""
+
+_ADDED = 8
+"""How many epsilons a float32 sum over the pairs of a row may be off."""
 
 _SMALLEST_FLOAT32 = float(np.finfo(np.float32).tiny)
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -220,14 +226,20 @@ def float32_gradients(
     g, h = loss.unweighted_gradients(y, margins, weight)
     w = np.ones(len(y)) if weight is None else weight
     # A custom loss is computed in double precision there too; the labels of others are float32, classes exactly so.
-    label = np.zeros(len(y)) if loss.is_custom or loss.has_classes else FLOAT32 * np.abs(y)
+    compares = not loss.predicts.isdisjoint(_OF_OTHER_ROWS)
+    rounds_labels = loss.beside or compares  # both sides take them in float32
+    label = np.zeros(len(y)) if loss.is_custom or loss.has_classes or rounds_labels else FLOAT32 * np.abs(y)
     is_of_residuals = loss.transform is unchanged
     squares = 0.0  # XGBoost's Huber loss squares residuals on the way to g and h
     if is_of_residuals and not loss.is_custom:
         squares = float(np.square(margins - y).max())
     if not loss.is_custom:  # differences of margins, from each other or from labels, are float32
         error = error + FLOAT32 * np.abs(margins) + label * is_of_residuals
+    if compares:
+        error = _apart(margins) * error.max()
     moved_g, moved_h = (w * moved for moved in _moved(loss, y, weight, margins, error, (g, h)))
+    if Prediction.RANK in loss.predicts:  # sums of many pulls both ways, none above this beside its curvature
+        moved_g += w * _ADDED * FLOAT32 * h * (1 + np.exp(min(np.ptp(margins), _ADDED))) / 2
     if loss.averages:  # a difference of tanh from a number is known to float32's epsilon of the largest
         moved_g = moved_g + w * FLOAT32 * np.abs(g).max()
     g, h = gradients_that_count(g * w, h * w), h * w
@@ -254,12 +266,18 @@ def float32_gradients(
     )
 
 
+def _apart(margins: Floats) -> Floats:
+    """Return 1 or -1 for each row, the same where margins are equal, the opposite where they are next to each other."""
+    places = np.unique(margins, return_inverse=True)[1].reshape(margins.shape)
+    return np.where(places % 2, 1.0, -1.0)
+
+
 def _moved(
     loss: Objective, y: Floats, weight: Floats | None, margins: Floats, error: Floats, unmoved: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
     """Return how far g and h move with the margins."""
     g, h = unmoved
-    if len(margins) > 1:  # of several classes, one may move up and the others down
+    if loss.has_classes and len(margins) > 1:  # one may move up and the others down
         most = error.max(axis=0)
         return h * most, 2 * h * most
     ways = [loss.unweighted_gradients(y, margins + sign * error, weight) for sign in (-1, 1)]

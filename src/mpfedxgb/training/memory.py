@@ -11,12 +11,14 @@ has masked values and masks of the parents (2 u) and of the children (4 u), and 
 the frame that it sends them in (u). The coordinator has masks of parents (u) and children (2 u), and everyone's part of
 the left ones (M u). E takes 8 bytes for every row and candidate of the others, in memory or in the spool; roles of one
 process share it. A coordinator that brings columns has no E and adds its own columns; of its matrix each participant
-has a share of its own, as large as E. What Python and its libraries take to begin with is in `BASE`.
+has a share of its own, as large as E. Of every candidate of the last level's nodes each role has `CANDIDATE` bytes.
+What Python and its libraries take to begin with is in `BASE`.
 
 Where nobody sees a row, margins and labels stay from round to round, and before a tree grows, g and h are computed of
 them on secrets, a chunk of rows after the other. Log-loss takes most where a table's bits are brought into the ring,
-nearly all of it at the coordinator, and at a participant in a process of its own in the frame that they come in. Either
-that or the widest level is the most.
+nearly all of it at the coordinator, and at a participant in a process of its own in the frame that they come in. That
+comes to the memory of two levels, which is kept from tree to tree (`Scratch`); either that or the widest level is the
+most.
 """
 
 from __future__ import annotations
@@ -34,10 +36,16 @@ from mpfedxgb.training.checkpoint import KEPT
 from mpfedxgb.tree.level import TableSizes
 
 BASE = 150_000_000
-"""Bytes of a process that has imported everything and compiled its kernels."""
+"""Bytes of a role's process that has imported everything and compiled its kernels."""
 
-_WORKING = 6_000_000
-"""What a role takes besides, whatever the sizes: tiles on their way, tournaments, heaps that stay half empty."""
+_LIBRARIES = 30_000_000
+"""What pandas and scikit-learn take besides, which a simulation is called by."""
+
+_WORKING = 3_000_000
+"""What a role takes besides, whatever the sizes: tiles on their way, heaps that stay half empty."""
+
+CANDIDATE = 620
+"""What a role has at once of a candidate of a node while the best are looked for: 26 numbers of 192 bits."""
 
 _NODE = 120
 """Bytes of a kept node, as text."""
@@ -54,7 +62,7 @@ def peak_bytes(role: int, params: TrainParams, sizes: TableSizes, in_spool: bool
 
 def simulation_bytes(params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
     """Return how much memory all roles of a simulation take together; they share one E."""
-    return BASE + training_bytes(range(sizes.participants + 1), params, sizes, in_spool)
+    return BASE + _LIBRARIES + training_bytes(range(sizes.participants + 1), params, sizes, in_spool)
 
 
 def training_bytes(here: Collection[int], params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
@@ -91,11 +99,14 @@ def keeps_masks(sizes: TableSizes) -> bool:
 def bytes_besides(params: TrainParams, sizes: TableSizes) -> dict[int, int]:
     """Return what every role takes in a training besides E: row vectors, own columns, at the coordinator kept masks."""
     masks = _mask_bytes(sizes) if keeps_masks(sizes) else 0
+    gains = CANDIDATE * sum(sizes.columns) * params.trees_per_round << max(0, params.max_depth - 1)
     every = {}
     for role in range(sizes.participants + 1):
         working = mode_of(params).working(role, params, sizes)
         own = _bins(role, params, sizes) + leaf_bytes(role, params, sizes) + (masks if role == COORDINATOR else 0)
-        every[role] = max(_vectors(role, params, sizes), working.gradients) + working.carried + own + _WORKING
+        vectors = _vectors(role, params, sizes)
+        most = max(vectors, vectors * 3 // 4 + working.gradients)  # the memory of two levels is kept for the next tree
+        every[role] = most + working.carried + own + gains + _WORKING
     return every
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ import numpy as np
 from mpfedxgb.boosting.objective import Floats, Gradients, Objective, Prediction
 from mpfedxgb.boosting.objectives.classes import HINGE, LOGISTIC, LOGIT_RAW, SHARES, SOFTMAX, SOFTPROB, sigmoid
 from mpfedxgb.boosting.objectives.positive import GAMMA, poisson, tweedie
+from mpfedxgb.boosting.objectives.ranking import ranking
 from mpfedxgb.boosting.objectives.residuals import ABSOLUTE, SQUARED, SQUARED_LOGS, pseudo_huber, quantile
+from mpfedxgb.boosting.objectives.survival import COX, aft
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES
 
@@ -47,12 +50,24 @@ CUSTOM = Objective(
 # The margins of a classifier with a loss of its own are log-odds, as its predict_proba takes them.
 _CUSTOM_CLASSIFIER = replace(CUSTOM, default_metric="logloss", transform=sigmoid)
 
-_WITH_PARAMETER: dict[str, Callable[[Any], Objective]] = {
-    "huber_slope": pseudo_huber,
-    "tweedie_variance_power": tweedie,
-    "quantile_alpha": quantile,
+RANKINGS = ("rank:ndcg", "rank:pairwise", "rank:map")
+"""What a ranker may use, the default first."""
+
+_WITH_PARAMETERS: dict[str, Callable[..., Objective]] = {
+    "reg:pseudohubererror": pseudo_huber,
+    "reg:tweedie": tweedie,
+    "reg:quantileerror": quantile,
+    "survival:aft": aft,
+    **{name: partial(ranking, name) for name in RANKINGS},
 }
-"""The losses that depend on a parameter of the training."""
+"""The losses that depend on parameters of the training, by those names."""
+
+
+def _made(name: str, values: Mapping[str, Any]) -> Objective:
+    return _WITH_PARAMETERS[name](**{given: values[given] for given, names in OF_OBJECTIVES.items() if name in names})
+
+
+_DEFAULTS = {name: BY_NAME[name].default for name in OF_OBJECTIVES}
 
 OBJECTIVES: dict[str, Objective] = {
     objective.name: objective
@@ -68,14 +83,15 @@ OBJECTIVES: dict[str, Objective] = {
         SHARES,
         poisson(default_step("count:poisson")),
         GAMMA,
-        *(make(BY_NAME[parameter].default) for parameter, make in _WITH_PARAMETER.items()),
+        *(_made(name, _DEFAULTS) for name in _WITH_PARAMETERS),
+        COX,
         CUSTOM,
     )
 }
 """What "objective" may be, the default for two classes, for more, and for numbers before others; custom stands for a
 callable that the active participant keeps to itself."""
 
-FOR_NUMBERS = tuple(name for name, o in OBJECTIVES.items() if not o.has_classes and not o.is_custom)
+FOR_NUMBERS = tuple(name for name, o in OBJECTIVES.items() if not (o.has_classes or o.is_custom or name in RANKINGS))
 """What a regressor may use, the default first."""
 
 NAMED = tuple(name for name, o in OBJECTIVES.items() if not o.is_custom)
@@ -88,14 +104,7 @@ OTHER_NAMES = {"reg:linear": "reg:squarederror"}
 """What XGBoost also calls these losses."""
 
 
-ONLY_IN_XGBOOST = (
-    "rank:map",
-    "rank:ndcg",
-    "rank:pairwise",
-    "reg:expectileerror",
-    "survival:aft",
-    "survival:cox",
-)
+ONLY_IN_XGBOOST = ("reg:expectileerror",)
 """XGBoost's objectives that have not been built here."""
 
 
@@ -109,9 +118,8 @@ def objective_error(name: Any, does_not_fit: str, remedy: str) -> SettingsError:
 
 def objective_of(name: str, num_class: int, values: Mapping[str, Any]) -> Objective:
     """Return a known objective, as a training with `num_class` classes and these values of parameters uses it."""
-    for parameter, only in OF_OBJECTIVES.items():
-        if only == name:
-            return _WITH_PARAMETER[parameter](values[parameter])
+    if name in _WITH_PARAMETERS:
+        return _made(name, values)
     if name == "count:poisson":
         return poisson(values["max_delta_step"])
     objective = OBJECTIVES[name]

@@ -23,7 +23,8 @@ from mpfedxgb.boosting.objective import (
 from mpfedxgb.errors import DataError
 
 
-def _exp(margins: Floats) -> Floats:
+def exp(margins: Floats) -> Floats:
+    """Return exp(margin); infinite beyond float64."""
     with np.errstate(over="ignore"):  # the caller refuses infinite gradients, in words
         return np.exp(margins)
 
@@ -35,22 +36,23 @@ def _log(scores: npt.NDArray[Any]) -> Floats:
     return np.log(means)
 
 
-_LINK = LinkFunction(_log, _exp)
+LOG_LINK = LinkFunction(_log, exp)
+"""base_score is a positive mean, whose logarithm margins are."""
 
 
 def _poisson(step: float, y: Floats, margins: Floats) -> Gradients:
-    mean = _exp(margins)
-    return mean - y, mean if step == 0 else _exp(margins + step)
+    mean = exp(margins)
+    return mean - y, mean if step == 0 else exp(margins + step)
 
 
 def _gamma(y: Floats, margins: Floats) -> Gradients:
-    ratio = y * _exp(-margins)
+    ratio = y * exp(-margins)
     return 1 - ratio, ratio
 
 
 def _tweedie(power: float, y: Floats, margins: Floats) -> Gradients:
     """Return what the deviance of a compound of Poisson and gamma has, but for a factor of 2."""
-    a, b = y * _exp((1 - power) * margins), _exp((2 - power) * margins)
+    a, b = y * exp((1 - power) * margins), exp((2 - power) * margins)
     return b - a, (2 - power) * b - (1 - power) * a
 
 
@@ -72,7 +74,7 @@ def _above_0(y: Floats, origin: Origin, starts: bool) -> None:
 
 
 # e is below 2^10 and has up to 24 places; times weights of 26 bits, g and h keep within 60.
-_SEALED_SCALE = ScalePolicy(g_cap=1 << 22, h_cap=1 << 22, raised=12)
+_SEALED_SCALE = ScalePolicy(g_cap=1 << 22, h_cap=1 << 22, raised=12, weight_bits=3)
 
 
 _MOST_STEP = 100.0
@@ -90,8 +92,8 @@ GAMMA = Objective(
     scales_positives=True,
     block="reg_loss_param",
     block_parameters={"scale_pos_weight": "1"},
-    transform=_exp,
-    link=_LINK,
+    transform=exp,
+    link=LOG_LINK,
     check_labels=_above_0,
     sealed=_sealed(2.0),
 )
@@ -106,8 +108,8 @@ def poisson(max_delta_step: float) -> Objective:
         default_metric="poisson-nloglik",
         block="poisson_regression_param",
         block_parameters={"max_delta_step": as_text(max_delta_step)},
-        transform=_exp,
-        link=_LINK,
+        transform=exp,
+        link=LOG_LINK,
         check_labels=partial(_not_negative, "count:poisson", "counts"),
         sealed=_sealed(1.0, step),
     )
@@ -122,8 +124,8 @@ def tweedie(tweedie_variance_power: float) -> Objective:
         default_metric=f"tweedie-nloglik@{power}",
         block="tweedie_regression_param",
         block_parameters={"tweedie_variance_power": power},
-        transform=_exp,
-        link=_LINK,
+        transform=exp,
+        link=LOG_LINK,
         check_labels=partial(_not_negative, "reg:tweedie", "amounts"),
         sealed=_sealed(p),
     )

@@ -6,6 +6,7 @@ average over all rows of a boosting round, so their derivatives take row weights
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from mpfedxgb.boosting.objective import (
     ScalePolicy,
     SealedForm,
     as_text,
+    float32,
     mean,
     newton_step,
 )
@@ -82,8 +84,11 @@ def _absolute_start(y: Floats, weight: Floats | None, num_class: int) -> Floats:
     return np.asarray(middle - (w * g).sum() / (w * h).sum())
 
 
-def _quantile(alpha: float, y: Floats, margins: Floats, weight: Floats | None) -> Gradients:
-    """Return the slope of the pinball loss with a logistic bend, and the curvature of the parabola above it."""
+def _quantile(alpha: Floats, y: Floats, margins: Floats, weight: Floats | None) -> Gradients:
+    """Return the slope of the pinball loss with a logistic bend, and the curvature of the parabola above it.
+
+    `alpha` is (trees, 1): each quantile has its tree.
+    """
     r = margins - y
     scale = _average_residual(r, weight)
     x = np.divide(r, _QUANTILE_WIDTH * scale, out=np.zeros_like(r), where=scale > 0)
@@ -93,14 +98,14 @@ def _quantile(alpha: float, y: Floats, margins: Floats, weight: Floats | None) -
     return scale / 2 * (bend + 1 - 2 * alpha), np.where(scale > 0, h, 0.0)  # XGBoost: nothing left to fit
 
 
-def _quantile_start(alpha: float, y: Floats, weight: Floats | None, num_class: int) -> Floats:
-    """Return the quantile of the labels as XGBoost has it: between two of them only where rows have no weights."""
+def _quantile_start(alpha: Floats, y: Floats, weight: Floats | None, num_class: int) -> Floats:
+    """Return quantiles of the labels as XGBoost has them: between two of them only where rows have no weights."""
     if weight is None:
-        return np.array([np.quantile(y, alpha, method="weibull")])
+        return np.asarray(np.quantile(y, alpha[:, 0], method="weibull"))
     order = np.argsort(y, kind="stable")
     sums = np.cumsum(weight[order].astype(np.float32), dtype=np.float32)
-    place = int(np.searchsorted(sums, np.float32(alpha) * sums[-1], side="left"))
-    return np.array([y[order][min(place, len(y) - 1)]])
+    places = np.searchsorted(sums, alpha[:, 0].astype(np.float32) * sums[-1], side="left")
+    return np.asarray(y[order][np.minimum(places, len(y) - 1)])
 
 
 _SQUARED_SCALE = ScalePolicy(f_h=16, h_cap=1 << 16)  # h = 1
@@ -151,15 +156,17 @@ def pseudo_huber(huber_slope: float) -> Objective:
     )
 
 
-def quantile(quantile_alpha: float) -> Objective:
-    """Return the loss whose least is at a quantile."""
-    alpha = float(np.float32(quantile_alpha))
+def quantile(quantile_alpha: float | Sequence[float]) -> Objective:
+    """Return the loss whose least is at a quantile, or at several, a tree for each."""
+    given = [quantile_alpha] if isinstance(quantile_alpha, (int, float)) else list(quantile_alpha)
+    alpha = float32(np.array(given))[:, None]
     return Objective(
         name="reg:quantileerror",
         derivatives=partial(_quantile, alpha),
         averages=True,
         default_metric="quantile",
+        targets=len(given),
         block="quantile_loss_param",
-        block_parameters={"quantile_alpha": f"[{as_text(quantile_alpha)}]"},
+        block_parameters={"quantile_alpha": f"[{','.join(map(as_text, given))}]"},
         start=partial(_quantile_start, alpha),
     )

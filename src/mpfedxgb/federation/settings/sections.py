@@ -353,6 +353,8 @@ class Label:
     column: str
     eval_metric: tuple[str, ...]
     weight: str | None
+    qid: str | None
+    upper: str | None
     scale_pos_weight: float
     base_margin: tuple[str, ...]
     early_stopping_rounds: int | None
@@ -369,13 +371,18 @@ class Label:
     def _wrong_columns(self, table: Section, data: Data) -> Iterator[SettingsError]:
         if self.weight == self.column:
             yield table.error("weight", "is the label's own column", "give another column or take the key out")
-        if {self.column, self.weight} & {*self.base_margin}:
+        own = [(key, name) for key in ("column", "weight", "qid", "upper") if (name := getattr(self, key)) is not None]
+        for i, (key, name) in enumerate(own):
+            for other, earlier in own[:i] if key not in ("column", "weight") else ():
+                if name == earlier:
+                    remedy = "give another column or take the key out"
+                    yield table.error(key, f"is also named by [label] {other}", remedy)
+        if {name for _, name in own} & {*self.base_margin}:
             remedy = "give another column or take the key out"
-            yield table.error("base_margin", "names the column of the label or of the weights", remedy)
+            yield table.error("base_margin", "names a column that another key of [label] names", remedy)
         taken = {"id": (data.id,), "features": data.features or ()}
         taken |= {key: getattr(data, key) for key in ("drop", "categorical", "numeric", "monotone")}
-        own = [("column", self.column), ("weight", self.weight), *(("base_margin", name) for name in self.base_margin)]
-        for key, name in own:
+        for key, name in [*own, *(("base_margin", name) for name in self.base_margin)]:
             for other, names in taken.items():
                 if name in names:
                     remedy = "the columns of [label] are no features; take the name out there"
@@ -386,18 +393,8 @@ class Label:
             check_metrics(list(self.eval_metric), training.objective)
         except UserError as error:
             yield table.error("eval_metric", f"cannot be used: {error}")
-        if self.weight is not None and not training.weighted:
-            yield table.error("weight", "needs weighted = true in [training]", "set it at all roles, who have to know")
-        if self.scale_pos_weight != 1 and not training.weighted:
-            remedy = "set it at all roles, who have to know that rows have weights"
-            yield table.error("scale_pos_weight", "needs weighted = true in [training]", remedy)
-        try:
-            check_scale_pos_weight(training.loss, self.scale_pos_weight)
-        except SettingsError as error:
-            yield SettingsError(f"[label] {error}", error.code, "label.scale_pos_weight", error.value)
-        if self.weight is None and self.scale_pos_weight == 1 and training.weighted:
-            remedy = "name the weight column, or set scale_pos_weight"
-            yield table.error("weight", "is missing, though [training] has weighted = true", remedy, "missing")
+        yield from self._wrong_beside(table, training)
+        yield from self._wrong_weights(table, training)
         count = training.outputs
         if self.base_margin and len(self.base_margin) != count:
             remedy = f"{training.objective} has {count} margins for each row; name {count} columns"
@@ -410,6 +407,29 @@ class Label:
         if data.evaluate is None:
             remedy = "give [data] evaluate at all participants"
             yield table.error("early_stopping_rounds", "needs rows to watch", remedy)
+
+    def _wrong_beside(self, table: Section, training: TrainParams) -> Iterator[SettingsError]:
+        """Yield what an objective takes beside labels and the settings do not name, or the other way round."""
+        for key in ("qid", "upper"):
+            wanted = training.loss.beside == key
+            if wanted and getattr(self, key) is None:
+                yield table.error(key, "is missing", f"{training.objective} needs the column", "missing")
+            elif not wanted and getattr(self, key) is not None:
+                yield table.error(key, f"does not go with {training.objective}", "take the key out")
+
+    def _wrong_weights(self, table: Section, training: TrainParams) -> Iterator[SettingsError]:
+        if self.weight is not None and not training.weighted:
+            yield table.error("weight", "needs weighted = true in [training]", "set it at all roles, who have to know")
+        if self.scale_pos_weight != 1 and not training.weighted:
+            remedy = "set it at all roles, who have to know that rows have weights"
+            yield table.error("scale_pos_weight", "needs weighted = true in [training]", remedy)
+        try:
+            check_scale_pos_weight(training.loss, self.scale_pos_weight)
+        except SettingsError as error:
+            yield SettingsError(f"[label] {error}", error.code, "label.scale_pos_weight", error.value)
+        if self.weight is None and self.scale_pos_weight == 1 and training.weighted:
+            remedy = "name the weight column, or set scale_pos_weight"
+            yield table.error("weight", "is missing, though [training] has weighted = true", remedy, "missing")
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,10 @@ class Section:
                 self.faults.append(self.error(key, str(error), show=is_open))
 
     def _convert(self, key: str, kind: Kind, value: Any) -> None:
-        self.values[key] = None if value is None else convert(kind, value, self)
+        if kind.name == "directions":
+            self.values[key] = _directions(value)
+        else:
+            self.values[key] = None if value is None else convert(kind, value, self)
 
 
 def convert(kind: Kind, value: Any, section: Section) -> Any:
@@ -127,8 +130,6 @@ def convert(kind: Kind, value: Any, section: Section) -> Any:
             )
         case "texts":
             return _texts(value)
-        case "directions":
-            return _directions(value)
         case "names":
             return tuple(convert(NAME_KIND, name, section) for name in _texts(value))
         case "text or texts":
@@ -140,6 +141,8 @@ def convert(kind: Kind, value: Any, section: Section) -> Any:
                 return parse_address(value) if kind.name == "address" else link_of(value)
             except ValueError as error:
                 raise ValueError(f"is not {kind.words.partition(' such as')[0]}: {error}") from None
+        case "number" if isinstance(value, list):
+            return tuple(convert(kind, one, section) for one in value)
         case "number":
             return float(value) + 0.0  # 1 and 1.0, 0.0 and -0.0 have one digest
     return value
