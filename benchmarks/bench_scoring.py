@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +83,7 @@ class ServedTrial:
 
     def __init__(self, trial: Trial, tables: dict[str, pd.DataFrame]) -> None:
         self.trial, self.tables = trial, tables
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def host(self, of: int) -> str:
         """Return where a role answers, once its log says so."""
@@ -135,9 +136,18 @@ class ServedTrial:
 
 @contextmanager
 def served(
-    topology: str, delay: float, trees: int, depth: int, people: int = 10_000, roles: Sequence[int] = (0, 1, 2, 3)
+    topology: str,
+    delay: float,
+    trees: int,
+    depth: int,
+    people: int = 10_000,
+    roles: Sequence[int] = (0, 1, 2, 3),
+    serve: Mapping[str, Any] | None = None,
 ) -> Iterator[ServedTrial]:
-    """Have a federation of three participants that answers; the model is made in one process, by nobody's protocol."""
+    """Have a federation of three participants that answers; the model is made in one process, by nobody's protocol.
+
+    `serve` are more keys of the active participant's [serve].
+    """
     draws = np.random.default_rng(5)
     X = draws.normal(size=(people, 30)).astype(np.float32)
     y = pd.Series((X @ draws.normal(size=30) + draws.normal(size=people) > 0).astype(int))
@@ -161,8 +171,11 @@ def served(
             own = replace(part, params=replace(part.params, security="strict"))
             own.save(folder / part.name / f"{part.name}.mpfedxgb.json")
         made = ServedTrial(trial, tables)
+        with trial.settings(ACTIVE).open("a") as file:
+            file.write("[serve]\n" + "".join(f"{key} = {value}\n" for key, value in (serve or {}).items()))
         for m in roles:
-            trial.start(m, ["--http", "0"] if m == COORDINATOR else ["--serve", "--http", "0"])
+            options = ["--http", "0"] if m == COORDINATOR else ["--serve", "--http", "0"]
+            made.processes[m] = trial.start(m, options)
         made.wait_until_ready()
         yield made
 

@@ -8,9 +8,11 @@ but nobody gets in without a certificate); ours as threads of one process and as
 loopback. They take turns, and the least of each kind counts. All get the same bins, and all margins are compared with
 those of plain `xgboost` on the joined table; the exit code is 1 if they differ, or if XGBoost's mode fails.
 
-Seconds of XGBoost's mode are those of `xgboost.train` alone; the exchange before it, while the matrix is made, stands
-beside them. Ours are whole warm fits as threads, binning and set-up included, and everything after the handshake as
-processes. So the ratios rather flatter XGBoost.
+Every kind starts new processes each turn, which train twice: a first session, when nothing is planned yet or laid out,
+and a second one of the same processes. A ratio is that of first sessions, or of second ones. Seconds of XGBoost's mode
+are those of `xgboost.train` alone; the exchange before it, while the matrix is made, stands beside them, and its
+processes stay connected between the two. Ours are whole fits as threads, binning and set-up included, and everything
+after the handshake as processes. So the ratios rather flatter XGBoost.
 
 Releases 3.0 to 3.3 of `xgboost` have the mode; 3.4 and `xgboost-cpu` lack it, so it gets an environment of its own,
 which `make yardstick` makes. Where there is none, or --python (or MPFEDXGB_YARDSTICK) names one without the mode,
@@ -34,19 +36,20 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bench_federation import in_processes, paper_job
+from bench_federation import PARTICIPANTS, paper_job
 from bench_train import calibration_seconds
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.api.models import to_booster
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.testing.parity import xgboost_parameters
-from mpfedxgb.testing.trial import hold_ports, last_line
+from mpfedxgb.testing.trial import Trial, hold_ports, last_line
 from mpfedxgb.transport.certificates import Authority
 from plain_table import table
+from trained_twice import SESSIONS
 
 ROOT = Path(__file__).parents[1]
-ROLE = Path(__file__).with_name("unprotected_role.py")
+ROLE, TWICE = (Path(__file__).with_name(name) for name in ("unprotected_role.py", "trained_twice.py"))
 ENVIRONMENT = ROOT / "build" / "yardstick" / "bin" / "python"
 """The interpreter that `make yardstick` prepares."""
 
@@ -69,6 +72,9 @@ class YardstickError(Exception):
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print, or say why nothing is measured."""
     args = _arguments(argv)
+    if args.fit_twice:
+        print(json.dumps(fit_twice(args)))
+        return 0
     version, reason = probe(args.python)
     if reason:
         print(json.dumps({"skipped": reason}) if args.json else f"skipped: {reason}")
@@ -109,45 +115,85 @@ def probe(python: Path) -> tuple[str, str]:
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Return the least times of each kind, their ratios, and how far margins are from plain xgboost's."""
     frames, y = paper_job(args.rows, args.columns)
-    model = FedXGBClassifier(n_estimators=args.trees, max_depth=args.depth, max_bin=args.bins).fit(frames, y)
+    model = _fit(args, frames, y)
     edges = {name: cuts for owner in model.cut_points_.values() for name, cuts in owner.items()}
     blocks = [_codes(frame, edges) for frame in frames.values()]
     params = xgboost_parameters(join(model.partial_models_).params)
     plain = _plain_margins(np.hstack(blocks), y, params, args.trees)
     joined = pd.concat(frames.values(), axis=1)
     load = os.getloadavg()[0]
-    calibration, threads, processes, theirs, apart, ours_apart = [], [], [], [], [], []
+    calibration, theirs, apart, ours_apart = [], [], [], [np.abs(_margins(model.partial_models_, joined) - plain).max()]
+    seconds: dict[str, list[Sequence[float]]] = {"threads": [], "processes": [], "unprotected": []}
     for _ in range(args.repeat):
         calibration.append(calibration_seconds())
-        started = time.perf_counter()
-        model.fit(frames, y)
-        threads.append(time.perf_counter() - started)
-        trained = in_processes(frames, y, args.trees, args.depth, args.bins, delay=0.0)
-        processes.append(trained["seconds"])
+        seconds["threads"].append(_in_a_new_process(args))
+        trained, models = in_processes_twice(frames, y, args)
+        seconds["processes"].append(trained)
         times, margins = unprotected(args.python, blocks, y, params, args.trees)
         theirs.append(times)
+        seconds["unprotected"].append(times["train_seconds"])
         apart.append(np.abs(margins - plain).max())
-        ours_apart += [np.abs(_margins(m, joined) - plain).max() for m in (model.partial_models_, trained["model"])]
-    best = min(times["train_seconds"] for times in theirs)
+        ours_apart.append(np.abs(_margins(models, joined) - plain).max())
+    least = {kind: [min(session) for session in zip(*turns, strict=True)] for kind, turns in seconds.items()}
     return {
         "repeat": args.repeat,
         "load": load,
         "calibration_seconds": min(calibration),
-        "unprotected_seconds": best,
-        "unprotected_matrix_seconds": min(times["matrix_seconds"] for times in theirs),
-        "threads_seconds": min(threads),
-        "processes_seconds": min(processes),
-        "threads_over_unprotected": min(threads) / best,
-        "processes_over_unprotected": min(processes) / best,
+        "unprotected_matrix_seconds": min(min(times["matrix_seconds"]) for times in theirs),
+        **{f"{kind}_seconds": sessions for kind, sessions in least.items()},
+        **{
+            f"{kind}_over_unprotected": [a / b for a, b in zip(least[kind], least["unprotected"], strict=True)]
+            for kind in ("threads", "processes")
+        },
         "unprotected_margin_difference": float(max(apart)),
         "our_margin_difference": float(max(ours_apart)),
     }
 
 
+def _fit(args: argparse.Namespace, frames: dict[str, pd.DataFrame], y: pd.Series[int]) -> FedXGBClassifier:
+    return FedXGBClassifier(n_estimators=args.trees, max_depth=args.depth, max_bin=args.bins).fit(frames, y)
+
+
+def fit_twice(args: argparse.Namespace) -> list[float]:
+    """Return the seconds of the first two fits of this process."""
+    frames, y = paper_job(args.rows, args.columns)
+    seconds = []
+    for _ in range(2):
+        started = time.perf_counter()
+        _fit(args, frames, y)
+        seconds.append(time.perf_counter() - started)
+    return seconds
+
+
+def _in_a_new_process(args: argparse.Namespace) -> list[float]:
+    sizes = [f"--{name}={getattr(args, name)}" for name in ("rows", "columns", "bins", "trees", "depth")]
+    done = subprocess.run([sys.executable, __file__, "--fit-twice", *sizes], check=True, stdout=subprocess.PIPE)  # noqa: S603 # this file
+    return list(json.loads(done.stdout))
+
+
+def in_processes_twice(
+    frames: dict[str, pd.DataFrame], y: pd.Series[int], args: argparse.Namespace
+) -> tuple[list[float], list[PartialModel]]:
+    """Return seconds after the handshake of two sessions of the same five processes, and the second one's models."""
+    tables = {name: frame.assign(person=np.arange(len(frame))) for name, frame in frames.items()}
+    tables[PARTICIPANTS[0]] = tables[PARTICIPANTS[0]].assign(label=y.to_numpy())
+    training = {"n_estimators": args.trees, "max_depth": args.depth, "max_bin": args.bins, "num_class": 2}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Trial(Path(folder), tables, "label", "person", training) as trial,
+    ):
+        roster = trial.roster
+        roles = {roster.name(role): [str(TWICE), str(trial.settings(role))] for role in roster.roles}
+        _run(Path(sys.executable), Path(folder), roles, until=set(roles))
+        records = [trial.record(session=session)["phases"] for session in SESSIONS]
+        models = trial.models()
+    return [sum(c["seconds"] for name, c in phases.items() if name) for phases in records], models
+
+
 def unprotected(
     python: Path, blocks: Sequence[Floats], y: pd.Series[int], params: dict[str, Any], trees: int
-) -> tuple[dict[str, float], Floats]:
-    """Train with XGBoost's vertical mode, a worker per block of columns, and return its times and margins."""
+) -> tuple[dict[str, list[float]], Floats]:
+    """Train twice with XGBoost's vertical mode, a worker per block of columns, and return its times and margins."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         authority = Authority.create(folder / "ca", "yardstick")
@@ -165,27 +211,26 @@ def unprotected(
             "trees": trees,
         }
         (folder / "job.json").write_text(json.dumps(job))
+        workers = {f"worker{rank}": [str(ROLE), "worker", str(folder), str(rank)] for rank in range(len(blocks))}
         with held:
-            _run(python, folder, len(blocks))
+            _run(python, folder, {"server": [str(ROLE), "server", str(folder)], **workers}, until=set(workers))
         return json.loads((folder / "result.json").read_text()), np.load(folder / "margins.npy", allow_pickle=False)
 
 
-def _run(python: Path, folder: Path, workers: int) -> None:
-    """Run server and workers until all workers have ended; no process outlives the call."""
-    running: list[tuple[Path, subprocess.Popen[bytes]]] = []
+def _run(python: Path, folder: Path, scripts: dict[str, list[str]], until: set[str]) -> None:
+    """Run scripts by name until some of them have ended; no process outlives the call."""
+    running: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for role in (["server", str(folder)], *(["worker", str(folder), str(rank)] for rank in range(workers))):
-            log = folder / f"{role[0]}{role[-1] if role[0] == 'worker' else ''}.log"
-            with log.open("wb") as file:
-                process = subprocess.Popen(  # noqa: S603 # the interpreter that the user names, and our own file
-                    [python, ROLE, *role], stdin=subprocess.DEVNULL, stdout=file, stderr=file
+        for name, words in scripts.items():
+            with (folder / f"{name}.log").open("wb") as file:
+                running[name] = subprocess.Popen(  # noqa: S603 # the interpreter that the user names, and our own files
+                    [python, *words], stdin=subprocess.DEVNULL, stdout=file, stderr=file
                 )
-            running.append((log, process))
-        _wait(running)
+        _wait(folder, running, until)
     finally:
-        for _, process in running:
+        for process in running.values():
             process.terminate()
-        for _, process in running:
+        for process in running.values():
             try:
                 process.wait(_STOPPING)
             except subprocess.TimeoutExpired:
@@ -193,18 +238,19 @@ def _run(python: Path, folder: Path, workers: int) -> None:
                 process.wait()
 
 
-def _wait(running: Sequence[tuple[Path, subprocess.Popen[bytes]]]) -> None:
-    """Wait for the workers, all but the first process; raise YardstickError if any process fails, or they are late."""
+def _wait(folder: Path, running: dict[str, subprocess.Popen[bytes]], until: set[str]) -> None:
+    """Wait for some of the processes; raise YardstickError if any process fails, or they are late."""
     end = time.monotonic() + DEADLINE
     while True:
-        working = any(process.poll() is None for _, process in running[1:])
-        for log, process in running:
+        working = any(running[name].poll() is None for name in until)
+        for name, process in running.items():
             if process.poll():
-                raise YardstickError(f"{log.stem} ended with exit code {process.returncode}: {_complaint(log)}")
+                complaint = _complaint(folder / f"{name}.log")
+                raise YardstickError(f"{name} ended with exit code {process.returncode}: {complaint}")
         if not working:
             return
         if time.monotonic() > end:
-            raise YardstickError(f"the workers did not end within {DEADLINE} seconds")
+            raise YardstickError(f"the processes did not end within {DEADLINE} seconds")
         time.sleep(_LOOK)
 
 
@@ -243,16 +289,20 @@ def _page(args: argparse.Namespace, r: dict[str, Any]) -> str:
     rows = [
         ["load before", f"{r['load']:.1f}"],
         ["calibration kernel", f"{r['calibration_seconds'] * 1e3:.1f} ms for 64 M multiply-adds"],
-        ["XGBoost's unprotected mode, five processes", f"{r['unprotected_seconds']:.3f} s"],
+        ["XGBoost's unprotected mode, five processes", _pair(r["unprotected_seconds"], ".3f", " s")],
         ["  before it, making the matrix", f"{r['unprotected_matrix_seconds']:.3f} s"],
-        ["ours, threads", f"{r['threads_seconds']:.3f} s"],
-        ["ours, five processes", f"{r['processes_seconds']:.3f} s"],
-        ["threads / unprotected", f"{r['threads_over_unprotected']:.2f}"],
-        ["five processes / unprotected", f"{r['processes_over_unprotected']:.2f}"],
+        ["ours, threads", _pair(r["threads_seconds"], ".3f", " s")],
+        ["ours, five processes", _pair(r["processes_seconds"], ".3f", " s")],
+        ["threads / unprotected", _pair(r["threads_over_unprotected"], ".2f")],
+        ["five processes / unprotected", _pair(r["processes_over_unprotected"], ".2f")],
         ["margins, unprotected against plain xgboost", f"{r['unprotected_margin_difference']:.1e}"],
         ["margins, ours against plain xgboost", f"{r['our_margin_difference']:.1e}"],
     ]
-    return table(title, ["figure", "value"], rows)
+    return table(title, ["figure", "first / second session"], rows)
+
+
+def _pair(sessions: Sequence[float], form: str, unit: str = "") -> str:
+    return " / ".join(format(value, form) for value in sessions) + unit
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -273,6 +323,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     ):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default {default})")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--fit-twice", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.repeat < 1:
         parser.error(f"--repeat must be 1 or more, not {args.repeat}")

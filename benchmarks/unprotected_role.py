@@ -65,16 +65,18 @@ def work(folder: Path, job: dict[str, Any], rank: int) -> None:
         federated_client_key_path=str(folder / f"worker-{rank}.key"),
         federated_client_cert_path=str(folder / f"worker-{rank}.crt"),
     ):
-        collective.allreduce(np.zeros(1), collective.Op.SUM)  # everybody is connected: the clock starts
-        started = time.perf_counter()
-        data = xgboost.DMatrix(X, y, data_split_mode=xgboost.core.DataSplitMode.COL)
-        ready = time.perf_counter()
-        booster = xgboost.train(job["params"], data, job["trees"])
-        trained = time.perf_counter()
+        times: dict[str, list[float]] = {"matrix_seconds": [], "train_seconds": []}
+        for _ in range(2):
+            collective.allreduce(np.zeros(1), collective.Op.SUM)  # everybody is there: the clock starts
+            started = time.perf_counter()
+            data = xgboost.DMatrix(X, y, data_split_mode=xgboost.core.DataSplitMode.COL)
+            ready = time.perf_counter()
+            booster = xgboost.train(job["params"], data, job["trees"])
+            times["train_seconds"].append(time.perf_counter() - ready)
+            times["matrix_seconds"].append(ready - started)
         margins = booster.predict(data, output_margin=True)
     if rank == 0:
         np.save(folder / "margins.npy", margins)
-        times = {"matrix_seconds": ready - started, "train_seconds": trained - ready}
         (folder / "result.json").write_text(json.dumps(times))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -220,7 +221,9 @@ def _who(kinds: frozenset[str]) -> str:
     if kinds == ALL:
         return "all"
     apart = kinds - {"coordinating"}
-    words = "participants" if len(apart) == 2 else {"auxiliary": "auxiliaries"}.get(*apart, *apart)
+    names = {"auxiliary": "auxiliaries"}
+    words = ", ".join(names.get(kind, kind) for kind in sorted(apart, reverse=True))
+    words = "participants" if apart == {"active", "auxiliary"} else words
     return f"{words} that do not coordinate" if kinds == apart and "auxiliary" in kinds else words
 
 
@@ -264,7 +267,9 @@ def _python(value: object) -> str:
 
 
 def _toml(value: object) -> str:
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+    if isinstance(value, (bool, tuple)):
+        return json.dumps(value)
+    return str(value)
 
 
 SECTIONS = "src/mpfedxgb/federation/settings/sections.py"

@@ -11,7 +11,7 @@ from typing import Any
 from mpfedxgb.errors import SettingsError, raise_all
 from mpfedxgb.schema.training import BY_NAME, integer, number, wrong_values
 
-PROTOCOLS = (6,)
+PROTOCOLS = (7,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
 not finish a run together."""
 

@@ -20,7 +20,7 @@ import pytest
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.cli.init import init
 from mpfedxgb.federation import doctor
-from mpfedxgb.federation.scoring import RowsPerDay
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.transport import certificates
 from mpfedxgb.transport.certificates import Authority
 from mpfedxgb.transport.tls.messages import message

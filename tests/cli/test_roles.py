@@ -50,9 +50,17 @@ def quiet(role: str, **log: object) -> Content:
     [
         ("bank", ["coordinator"], "is for bank; run: mpfedxgb participant"),
         ("coordinator", ["participant", "--train"], "is for the coordinator; run: mpfedxgb coordinator"),
-        ("bank", ["participant"], "say what to do: one of --train, --predict and --serve"),
-        ("bank", ["participant", "--train", "--predict"], "say what to do: one of --train, --predict and --serve"),
-        ("telecom", ["participant", "--serve", "--predict"], "say what to do: one of --train, --predict and --serve"),
+        ("bank", ["participant"], "say what to do: one of --train, --accept, --predict"),
+        (
+            "bank",
+            ["participant", "--train", "--predict"],
+            "say what to do: one of --train, --accept, --predict",
+        ),
+        (
+            "telecom",
+            ["participant", "--serve", "--predict"],
+            "say what to do: one of --train, --accept, --predict",
+        ),
         ("bank", ["participant", "--serve"], "bank is the active participant, which asks for scores: use --predict"),
         ("bank", ["participant", "--train", "--http", "x"], "--http x is not understood"),
         ("telecom", ["participant", "--serve", "--http", "0"], "[serve] token_file: cannot read"),

@@ -27,6 +27,9 @@ from contracts.transport_contract import Call
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.config import PROTOCOLS
 from mpfedxgb.errors import PeerFailedError, PeerTimeoutError
+from mpfedxgb.federation.accepting import proposed
+from mpfedxgb.federation.programs import TRAINING
+from mpfedxgb.federation.proposals import Work, meet
 from mpfedxgb.federation.session import open_transport
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import Meter, Party
@@ -49,6 +52,8 @@ DEADLINE = 6.0
 """Seconds that roles wait for each other where somebody hangs; on a busy machine too: pings end longer silence."""
 
 ENDLESS = {"n_estimators": 100_000}
+
+NOTHING: Any = Work(None, None, (), 1)  # type: ignore[arg-type] # these tests speak for a role themselves
 
 
 @pytest.fixture(scope="module")
@@ -340,6 +345,7 @@ def test_a_peer_that_sends_garbage(tmp_path: Path, nursery: Nursery, stage: str)
         settings, transport = telecom(made)
         try:
             garbage = bytes(np.random.default_rng(1).integers(0, 256, 5000, np.uint8))
+            meet(settings, transport, None, lambda proposal: NOTHING)
             communicator = Communicator(transport, settings.roster, 2, settings.session_settings(), Meter())
             if stage == "after the handshake":
                 Party(communicator, shake_hands(communicator))
@@ -411,6 +417,8 @@ def say_to_coordinator(
     calls = {role: Call(open_transport, mine, patience(WAIT)) for role, mine in settings.items()}
     try:
         transports = {role: call.result() for role, call in calls.items()}
+        meet(settings[1], transports[1], proposed(settings[1], TRAINING, 40), lambda proposal: NOTHING)
+        meet(settings[2], transports[2], None, lambda proposal: NOTHING)
         comms = {
             role: Communicator(transport, settings[role].roster, role, settings[role].session_settings(), Meter())
             for role, transport in transports.items()
@@ -565,6 +573,7 @@ def test_stopping_in_the_middle_of_a_batch(tmp_path: Path, nursery: Nursery, tra
         made.start(1, "--predict")
         settings, transport = telecom(made)
         try:
+            meet(settings, transport, None, lambda proposal: NOTHING)
             communicator = Communicator(transport, settings.roster, 2, settings.session_settings(), Meter())
             party = Party(communicator, shake_hands(communicator))
             party.broadcast(Entry.KIND_OF_SESSION, [0])  # the session has begun; bank waits for telecom from now on

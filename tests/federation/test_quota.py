@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpfedxgb.errors import CheckpointError, RefusedError, public_reason
-from mpfedxgb.federation.scoring import RowsPerDay
+from mpfedxgb.federation.quota import RowsPerDay
 from support.refusals import refused
 
 FILE = "rows-asked.json"

@@ -18,7 +18,7 @@ from mpfedxgb import join
 from mpfedxgb.boosting.sampling import label_commitment, label_salt
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
-from mpfedxgb.federation import role as roles
+from mpfedxgb.federation import own_training
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
@@ -185,7 +185,7 @@ def test_other_labels_are_not_taken_for_the_same_training(tmp_path: Path, monkey
 
 def test_a_p1_that_keeps_its_rounds_with_other_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that makes its own checkpoints fit its new labels finds that the others' do not."""
-    monkeypatch.setattr(roles, "data_digest", lambda tables, numbers: "whatever they are")
+    monkeypatch.setattr(own_training, "data_digest", lambda tables, numbers: "whatever they are")
     places = organisations(tmp_path, monkeypatch)
     stop_in(places, 3)
     kept = rounds_of(places, 2)

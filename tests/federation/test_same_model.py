@@ -20,8 +20,8 @@ from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.boosting.sampling import label_commitment, label_salt, private_randomness_key
 from mpfedxgb.config import Resources
 from mpfedxgb.data.spool import Spool
+from mpfedxgb.federation.own_training import labels_of, numbers_of, training_fingerprint
 from mpfedxgb.federation.programs import Training, run_coordinator, run_training
-from mpfedxgb.federation.role import labels_of, numbers_of, training_fingerprint
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.local import Outcome, run_role

@@ -38,10 +38,10 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.federation.lookup import TableLookup
 from mpfedxgb.federation.programs import run_coordinator, run_scoring
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.scoring import (
     END,
     STILL_THERE,
-    RowsPerDay,
     Service,
     _check_models,
     _lists,

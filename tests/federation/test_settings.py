@@ -540,6 +540,10 @@ KINDS = {
         **dict.fromkeys(("huber_slope", "tweedie_variance_power", "quantile_alpha"), "number"),
         "aft_loss_distribution_scale": "number",
     },
+    "accept": {
+        "security": "texts",
+        **dict.fromkeys(("max_depth", "max_trees", "max_bin", "min_rows", "max_rows", "trainings_per_day"), "integer"),
+    },
     "data": {
         **dict.fromkeys(("train", "evaluate", "predict", "predictions"), "path"),
         "id": "text",

@@ -13,7 +13,9 @@ from scipy import stats
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, Party, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import Spec
+from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape
@@ -41,39 +43,43 @@ class Repeated:
         return Repeated(self.stream.again(start))
 
 
-def record(coalition: Coalition, secrets: Sequence[Private], seed: int) -> Recorder:
-    """Run every protocol, with fixed randomness of the coalition and that of the others by seed."""
-    recorder = Recorder()
+def record(coalition: Coalition, secrets: Sequence[Private], seed: int, owns: bool = False) -> Recorder:
+    """Run every protocol, with fixed randomness of the coalition and that of the others by seed.
+
+    If the coordinator `owns` columns, the last secrets are its own.
+    """
+    recorder, roster = Recorder(), Roster.numbered(len(secrets))
+    roster = Roster.coordinated_by(roster.participants, roster.participants[-1]) if owns else roster
 
     def source(participant: int, label: str, key: bytes) -> Source:
         if participant in coalition:
             return Repeated(Stream(digest(b"fixed", str(participant).encode(), label.encode())))
         return Stream(key)
 
-    private = [(RUNS,), *((RUNS, own) for own in secrets)]
+    private = roster.by_role([(RUNS, own) for own in secrets], (RUNS,))
     settings = SessionSettings(insecure_seed=seed)
-    run = run_locally(every_protocol, len(secrets), private, settings, recorder, source)
-    check_ledger(run.results[ACTIVE], secrets)
+    run = run_locally(every_protocol, roster, private, settings, recorder, source)
+    check_ledger(run.results[ACTIVE], secrets, owns)
     return recorder
 
 
-def check_ledger(active: Everything, secrets: Sequence[Private]) -> None:
+def check_ledger(active: Everything, secrets: Sequence[Private], owns: bool) -> None:
     """Make sure that all runs of a comparison reveal the same: owners, sums, memberships."""
     owner = len(secrets) if secrets[-1].numerators != (0, 0) else ACTIVE
     membership, total = active.revealed[0].decode(), active.revealed[1].decode()
     assert (active.opened[0].owner == owner).all()
-    assert (total == sum(own.summand for own in secrets)).all()
+    assert (total == sum(own.summand for own in secrets[: len(secrets) - owns])).all(), "a sum of shares"
     assert (membership == (secrets[0].bit & secrets[-1].bit)).all()
 
 
-def two_worlds(participants: int, coalition: Coalition) -> tuple[list[Private], list[Private]]:
+def two_worlds(participants: int, coalition: Coalition, owns: bool = False) -> tuple[list[Private], list[Private]]:
     """Return all participants' secrets, twice: alike for the coalition and on the ledger, far apart otherwise."""
     honest = [m for m in range(1, participants + 1) if m not in coalition]
     one = [Private(bit=0, summand=1 << 20) for _ in range(participants)]
     two = list(one)
     for m in honest:
         two[m - 1] = replace(LARGEST, numerators=(0, 0), denominator=1 << 20, summand=one[m - 1].summand)
-    if len(honest) > 1:  # the same sum of other summands
+    if len(honest) > 1 and not owns:  # the same sum of other summands
         for m, summand in zip(honest, (-(1 << 62), (1 << 62) + (1 << 21)), strict=True):
             two[m - 1] = replace(two[m - 1], summand=summand)
     if honest != [2] or participants == 2:  # the same owner, another candidate
@@ -83,15 +89,16 @@ def two_worlds(participants: int, coalition: Coalition) -> tuple[list[Private], 
     return one, two
 
 
-def recorded(participants: int, coalition: Coalition) -> tuple[Recorder, Recorder]:
+def recorded(participants: int, coalition: Coalition, owns: bool = False) -> tuple[Recorder, Recorder]:
     """Return what was sent in both worlds."""
-    one, two = two_worlds(participants, coalition)
-    return record(coalition, one, 11), record(coalition, two, 12)
+    one, two = two_worlds(participants, coalition, owns)
+    return record(coalition, one, 11, owns), record(coalition, two, 12, owns)
 
 
-def every_coalition() -> list[tuple[int, Coalition]]:
-    """Return all coalitions of two and three participants."""
-    return [(m, coalition) for m in (2, 3) for coalition in coalitions(m)]
+def every_coalition() -> list[tuple[int, Coalition, bool]]:
+    """Return all coalitions of two and three participants; of three also where the last is the coordinator."""
+    apart = [(m, coalition, False) for m in (2, 3) for coalition in coalitions(m)]
+    return [*apart, *((3, coalition, True) for coalition in coalitions(2))]
 
 
 def nibbles(array: npt.NDArray[np.generic]) -> Symbols:
@@ -133,13 +140,17 @@ def p_of_pairs(one: Sequence[Frame], two: Sequence[Frame]) -> list[tuple[float, 
     return list(zip(sums + differences, names + names, strict=True))
 
 
-@pytest.mark.parametrize(("participants", "coalition"), every_coalition())
-def test_distribution_does_not_move_with_secrets(participants: int, coalition: Coalition) -> None:
-    """Two worlds that agree on the ledger: all a coalition receives is alike, the coordinator's mail is the same."""
-    worlds = recorded(participants, coalition)
-    one, two = (list(world.received(coalition, [Kind.DATA])) for world in worlds)
+@pytest.mark.parametrize(("participants", "coalition", "owns"), every_coalition())
+def test_distribution_does_not_move_with_secrets(participants: int, coalition: Coalition, owns: bool) -> None:
+    """Two worlds that agree on the ledger: all a coalition receives is alike, the coordinator's mail is the same.
+
+    But for tags of its own winners, if it has columns.
+    """
+    worlds = recorded(participants, coalition, owns)
+    one, two = (list(world.received(coalition, [Kind.DATA, Kind.OWN])) for world in worlds)
     p_values = p_of_arrays(one, two) + p_of_pairs(one, two)
-    mail = [[(f.label, [a.tolist() for a in f.arrays]) for f in w.received(C, [Kind.ANNOUNCE])] for w in worlds]
+    heard = [[f for f in w.received(C, [Kind.ANNOUNCE]) if Entry.OWN_SPLIT not in f.label] for w in worlds]
+    mail = [[(frame.label, [a.tolist() for a in frame.arrays]) for frame in frames] for frames in heard]
 
     assert len(p_values) > 500
     assert joint([p for p, _ in p_values]) > THRESHOLD, min(p_values)

@@ -103,6 +103,16 @@ _ALIGN: dict[str, Any] = {
     "n_jobs": 2,
 }
 
+_ACCEPT: dict[str, Any] = {
+    "security": ["strict"],
+    "max_depth": 5,
+    "max_trees": 60,
+    "max_bin": 32,
+    "min_rows": 500,
+    "max_rows": 90_000,
+    "trainings_per_day": 7,
+}
+
 _LABEL: dict[str, Any] = {
     "column": "defaulted",
     "weight": "weight",
@@ -135,6 +145,8 @@ def full(role: str) -> Content:
         content["data"]["predictions"] = "predictions.csv"
         content["label"] = copy.deepcopy(_LABEL)
         content["serve"].update(_SERVE)
+    else:
+        content["accept"] = copy.deepcopy(_ACCEPT)
     if role == "telecom":
         content["scoring"] = {"max_rows_per_day": 5000}
     content["workers"] = {

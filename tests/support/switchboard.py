@@ -57,6 +57,12 @@ class Switchboard:
             self._closed = True
             self._changed.notify_all()
 
+    def reopen(self) -> None:
+        """Connect roles again, after `close` and when all that waited have ended."""
+        with self._changed:
+            self._closed = False
+            self._asking.clear()
+
 
 class Organisations:
     """Everybody's settings and folders; what they run is connected by a switchboard."""

@@ -417,6 +417,7 @@ class FederatedModel(FittedModel):
         }
         self.monotone_constraints_ = {name: dict(own) for name, own in given.directions.items()}
         self.evals_result_ = results[0].metrics
+        self._judgement = results[0].judgement
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
 
     def _evaluation(self, eval_set: Any, others: Mapping[str, Any], training: Rows, classes: int) -> list[Evaluation]:

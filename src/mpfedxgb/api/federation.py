@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mpfedxgb.federation import role
 from mpfedxgb.federation.overview import overview
 from mpfedxgb.federation.role import ScoringSession, Trained
 from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows, with_kinds_of
+from mpfedxgb.federation.search import Search
 from mpfedxgb.federation.settings import RoleSettings
 
 
@@ -72,8 +73,11 @@ class Federation:
         evaluation: Any = None,
         restart: bool = False,
         callback: Any = None,
+        session: str | None = None,
     ) -> Trained:
         """Take part in a training; goes on where an earlier attempt of the same session stopped.
+
+        Auxiliaries call this too, or `accept`, which takes part in what the active participant proposes by it.
 
         Parameters
         ----------
@@ -90,6 +94,8 @@ class Federation:
         callback : callable, object in XGBoost's form, or None
             At the active participant, called with a RoundReport after each round; or by its methods, as in the
             estimators.
+        session : str or None
+            A name for it, instead of the one in [session].
 
         Returns
         -------
@@ -97,8 +103,58 @@ class Federation:
             This participant's part of the model, also written to [role] model.
         """
         settings = self.settings if label is None else self.settings.with_label(label)
+        settings = settings if session is None else settings.for_session(session)
         rows, others = self._both(settings, table, evaluation)
         return role.train(settings, rows, others, restart, callback=callback, client=self.client)
+
+    def accept(self, table: Any = None, evaluation: Any = None, once: bool = False) -> None:
+        """Take part in the trainings that the active participant proposes, within [accept]; at an auxiliary one.
+
+        Parameters
+        ----------
+        table, evaluation : DataFrame or None
+            As in `train`; files are read again when they have changed.
+        once : bool
+            End after one training, instead of staying until stopped.
+        """
+        tables = None
+        if table is not None or evaluation is not None:
+            given = self._both(self.settings, table, evaluation)
+
+            def tables() -> tuple[Rows, Rows | None]:
+                return given
+
+        role.accept_trainings(self.settings, tables, once, client=self.client)
+
+    def search(
+        self, space: Mapping[str, Sequence[Any]], table: Any = None, evaluation: Any = None, factor: int = 3
+    ) -> pd.DataFrame:
+        """Search for parameters by successive halving, at the active participant; the others call `accept`.
+
+        Before the first training everybody is asked whether all of them are within its limits.
+
+        Parameters
+        ----------
+        space : dict
+            Values to choose from, by parameter: {"max_depth": [3, 4, 6], "learning_rate": [0.1, 0.3]}.
+        table, evaluation : DataFrame or None
+            As in `train`; the last metric on the evaluation rows decides.
+        factor : int
+            One of `factor` candidates goes on, for `factor` times the boosting rounds.
+
+        Returns
+        -------
+        DataFrame
+            A row for each training: session, boosting rounds, parameters, metric. The last is that of the whole model,
+            which is written to [role] model.
+        """
+        rows, others = self._both(self.settings, table, evaluation)
+        plan = Search(self.settings, space, factor)
+        plan.ask(rows)
+        found = plan.run(rows, others, client=self.client)
+        return pd.DataFrame(
+            [{"session": one.session, "rounds": one.rounds, **one.chosen, one.metric: one.value} for one in found]
+        )
 
     def coordinate(self, once: bool = True) -> None:
         """Be the coordinator for one session, or for all that come."""

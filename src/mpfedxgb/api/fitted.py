@@ -291,9 +291,9 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
         check_is_fitted(self, "partial_models_")
         return write_report(self.partial_models_, *self._told(), Path(path), participant)
 
-    def _told(self) -> tuple[RunRecord | None, dict[str, dict[str, list[float]]]]:
-        """Return the record of the training and its metrics, which a loaded model does not have."""
-        return getattr(self, "run_", None), getattr(self, "evals_result_", {})
+    def _told(self) -> tuple[RunRecord | None, dict[str, dict[str, list[float]]], dict[str, Any] | None]:
+        """Return the record of the training, its metrics and its judgement, which a loaded model does not have."""
+        return getattr(self, "run_", None), getattr(self, "evals_result_", {}), getattr(self, "_judgement", None)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: scikit-learn's diagram before `fit`, a summary with drawings after it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,15 @@ from mpfedxgb.tree.predict import secure_leaves, secure_predict
 
 
 def write_report(
-    models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics, path: Path, participant: str | None
+    models: Sequence[PartialModel],
+    run: RunRecord | None,
+    metrics: Metrics,
+    judgement: Mapping[str, Any] | None,
+    path: Path,
+    participant: str | None,
 ) -> Path:
     """Write the page of one participant, the active one if none is named, and return its path."""
-    return write_page(_data(models, run, metrics, participant), path)
+    return write_page(_data(models, run, metrics, judgement, participant), path)
 
 
 def write_page(data: ReportData, path: Path) -> Path:
@@ -57,20 +62,26 @@ def write_text(text: str, path: Path) -> Path:
     return path
 
 
-def summary(models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics) -> str:
+def summary(
+    models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics, judgement: Mapping[str, Any] | None
+) -> str:
     """Return what a notebook shows: the active participant's summary."""
-    return summary_html(_data(models, run, metrics, None))
+    return summary_html(_data(models, run, metrics, judgement, None))
 
 
 def _data(
-    models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics, participant: str | None
+    models: Sequence[PartialModel],
+    run: RunRecord | None,
+    metrics: Metrics,
+    judgement: Mapping[str, Any] | None,
+    participant: str | None,
 ) -> ReportData:
     named = {model.name: model for model in models}
     model = models[0] if participant is None else named.get(participant)
     if model is None:
         text = f"participant={participant!r} took no part in the training; it is one of {', '.join(named)}"
         raise SettingsError(text, "choice", "participant", participant)
-    return of_simulation(model, None if run is None else run.to_dict(), metrics, versions())
+    return of_simulation(model, None if run is None else run.to_dict(), metrics, versions(), judgement)
 
 
 _log = logging.getLogger("mpfedxgb.model")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.callbacks import Callbacks, EvaluationState, RoundReport
 from mpfedxgb.boosting.dart import Dropout
+from mpfedxgb.boosting.judgement import judge
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import CustomObjective, Floats, Gradients, Objective, Prediction, unchanged
@@ -116,6 +117,7 @@ class Active:
         self.metrics: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
         self._best = float("nan")
+        self._judged: tuple[Floats, Floats, Floats | None] | None = None
         self._gh: npt.NDArray[np.int64] = np.empty((params.trees_per_round, 2, 0), np.int64)
         self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric], params.of_objectives)
         for metric in self.judges.values():
@@ -158,6 +160,13 @@ class Active:
         self.metrics = evaluation.metrics
         self.best_iteration, self.scale = evaluation.best_iteration, scales.Scale(*evaluation.scale)
         self._best = float("nan") if evaluation.best_value is None else evaluation.best_value
+
+    def judgement(self) -> dict[str, Any] | None:
+        """Return what the last evaluation rows look like in the best round, or else in the last one (see `judge`).
+
+        None for other labels than two classes, and after the best round was made by an attempt that ended.
+        """
+        return None if self._judged is None else judge(*self._judged)
 
     @property
     def best_score(self) -> float | None:
@@ -310,7 +319,8 @@ class Active:
                 self.metrics.setdefault(self._eval_name(i), {}).setdefault(name, []).append(value)
             first += len(y)
         # As XGBoost does, the last metric of the last evaluation set decides.
-        if self.labels.early_stopping_rounds is None:
-            return
-        if self.best_iteration is None or metric.is_better(value, self._best):
+        stops_early = self.labels.early_stopping_rounds is not None
+        if stops_early and (self.best_iteration is None or metric.is_better(value, self._best)):
             self.best_iteration, self._best = t, value
+        if self.loss.has_classes and len(predictions) == 1 and (self.best_iteration == t or not stops_early):
+            self._judged = y, predictions[0], weight

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from mpfedxgb.boosting.active import Active, Labels
 from mpfedxgb.boosting.model import Feature, PartialModel
@@ -40,6 +41,8 @@ class TrainResult:
     metrics: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_iteration: int | None = None
     best_score: float | None = None
+    judgement: dict[str, Any] | None = None
+    """What the active participant sees of the last evaluation rows (see `judge`)."""
 
 
 def part_so_far(
@@ -73,4 +76,4 @@ def trained(model: PartialModel, candidates: Candidates, active: Active | None) 
     if active is None:
         return TrainResult(model, candidates)
     active.labels.callbacks.end(model)
-    return TrainResult(model, candidates, active.metrics, active.best_iteration, active.best_score)
+    return TrainResult(model, candidates, active.metrics, active.best_iteration, active.best_score, active.judgement())

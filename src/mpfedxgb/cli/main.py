@@ -62,6 +62,9 @@ COMMANDS = {
     "participant": Command(
         "roles:participant", "Be a participant: train, score, or answer scoring sessions.", "bank.toml --train"
     ),
+    "search": Command(
+        "search:search", "Search for parameters, within what all roles accept.", "bank.toml --try max_depth=3,4,6"
+    ),
     "mpi-run": Command("roles:mpi_run", "Train over MPI, one rank for each role.", "trial"),
     "record": Command("roles:record", "Print what a role has done, and what was revealed to whom.", "bank.toml"),
     "report": Command("models:report", "Write pages to look at: curves, trees, costs, what was revealed.", "models"),

@@ -141,6 +141,11 @@ Http = Annotated[
 ]
 
 
+Session = Annotated[
+    str | None, typer.Option("--session", help="Name of this training's session, instead of the one in [session].")
+]
+
+
 def coordinator(
     settings: Settings,
     once: Annotated[bool, typer.Option("--once", help="End after one session.")] = False,
@@ -162,6 +167,10 @@ def coordinator(
 def participant(
     settings: Settings,
     train: Annotated[bool, typer.Option("--train", help="Take part in a training and keep this part of it.")] = False,
+    accept: Annotated[
+        bool,
+        typer.Option("--accept", help="Stay, and take part in the trainings that the active participant proposes."),
+    ] = False,
     predict: Annotated[
         bool, typer.Option("--predict", help="Score a file of rows, together with the others, and end.")
     ] = False,
@@ -172,16 +181,24 @@ def participant(
             help="Stay: auxiliaries answer scoring sessions, the active participant requests for scores (--http).",
         ),
     ] = False,
+    session: Session = None,
     http: Http = None,
     restart: Restart = False,
     dashboard: LiveView = None,
     json_logs: JsonLogs = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Be a participant: train, or score. All participants are started with the same option, the coordinator first."""
-    if [train, predict, serve].count(True) != 1:
-        raise SettingsError("say what to do: one of --train, --predict and --serve", "missing", "train")
+    """Be a participant: train, or score. All participants are started with the same option, the coordinator first.
+
+    Or the auxiliaries stay with --accept: then the active one says with --train what is trained, within their [accept].
+    """
+    if [train, accept, predict, serve].count(True) != 1:
+        raise SettingsError("say what to do: one of --train, --accept, --predict and --serve", "missing", "train")
     mine = read_settings(settings, json_logs, log_level)
+    if session is not None:
+        if not train:
+            raise SettingsError("--session names what --train trains; leave it out", "place", "session")
+        mine = mine.for_session(session)
     if mine.is_coordinator:
         raise SettingsError(
             f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}", "place", settings.name
@@ -199,6 +216,8 @@ def participant(
     with log_failure_and_exit(), _live_view(mine, dashboard) as view, _monitored(mine, http) as monitor:
         if train:
             train_from_files(mine, restart, view, monitor)
+        elif accept:
+            role.accept_trainings(mine, observer=Observers(view, monitor))
         elif mine.is_active:
             table = role.score_file(mine, role.load_model(mine), monitor)
             say_result(f"{len(table)} predictions are in {mine.file_of('predictions')}")

@@ -42,7 +42,7 @@ _AGAIN = "run mpfedxgb align again, at all participants"
 
 def alignment_path(settings: RoleSettings) -> Path:
     """Return where a participant keeps which rows are in common, for its session."""
-    return settings.role.state / settings.session.name / _NAME
+    return settings.role.state / settings.aligned_as / _NAME
 
 
 def keep_alignment(settings: RoleSettings, lists: Mapping[str, Ids], found: Mapping[str, Marks]) -> None:

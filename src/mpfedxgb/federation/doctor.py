@@ -37,8 +37,8 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.federation.alignment import NAMES, alignment_path, rows_in_common
 from mpfedxgb.federation.programs import refuse_training_ids
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.rows import Rows, own_workers, read_labelled, read_rows
-from mpfedxgb.federation.scoring import RowsPerDay
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import check_available
 from mpfedxgb.machine import readers_beside_owner, version_of

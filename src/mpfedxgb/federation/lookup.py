@@ -170,6 +170,29 @@ class Watch:
         return [_stamp(path) for path in self._files]
 
 
+class NewestTables:
+    """The rows of a participant's training and evaluation files, read again when these have changed."""
+
+    def __init__(self, settings: RoleSettings) -> None:
+        assert settings.data is not None, "the coordinator has no files"
+        self._settings = settings
+        self._files = {"train": settings.file_of("train")}
+        if settings.data.evaluate is not None:
+            self._files["evaluate"] = settings.data.evaluate
+        self._read: tuple[list[Stamp], list[Rows]] | None = None
+        self()  # what is wrong with them is said at once
+
+    def __call__(self) -> tuple[Rows, Rows | None]:
+        """Return the rows to train and to evaluate on."""
+        now = [_stamp(path) for path in self._files.values()]
+        if self._read is None or self._read[0] != now:
+            stay = {"train": self._settings.workers is not None}
+            rows = [read_rows(self._settings, what, stay_in_file=stay.get(what, False)) for what in self._files]
+            self._read = now, rows
+        train, *others = self._read[1]
+        return train, others[0] if others else None
+
+
 def _stamp(path: Path) -> Stamp:
     try:
         found = path.stat()

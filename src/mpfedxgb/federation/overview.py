@@ -14,6 +14,7 @@ from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.errors import CheckpointError, SettingsError
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.training_files import read_judgement
 from mpfedxgb.machine import versions
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html.data import ReportData, cost_of
@@ -36,6 +37,7 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Report
     evaluation = kept.evaluation if model is None or kept.trees else None
     trees, params = (kept.trees, settings.training) if model is None else (model.trees, model.params)
     attempts = _of_training(history, settings.session.name)
+    judgement = read_judgement(settings) if model is not None else None
     return ReportData(
         role=settings.role.name,
         number=settings.owner,
@@ -52,6 +54,7 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Report
         is_whole=model is not None,
         metrics={} if evaluation is None else evaluation.metrics,
         best_iteration=None if model is None else model.best_iteration,
+        judgement=judgement,
         history=history,
         forecast=next((a.content["forecast"] for a in reversed(attempts) if "forecast" in a.content), None),
         notes=notes,

@@ -21,14 +21,16 @@ from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
 from mpfedxgb.federation.alignment import Terms, agree_on_terms, find_all_common, let_all_keep
+from mpfedxgb.federation.proposals import SESSIONS
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.federation.session import ignore_stops
 from mpfedxgb.intersection.group import Group, pass_keys_on
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, MOST_ROWS, check_numbers
+from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.storage import LocalRows, Storage
 from mpfedxgb.ring.prg import os_entropy
@@ -36,8 +38,8 @@ from mpfedxgb.training.train import secure_train
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 
-TRAINING, SCORING, ALIGNING = 1, 2, 3
-KINDS = {TRAINING: "training", SCORING: "scoring", ALIGNING: "aligning"}
+KINDS = dict(enumerate(SESSIONS, 1))
+TRAINING, SCORING, ALIGNING = KINDS
 
 OpenCluster = Callable[[], AbstractContextManager[Cluster | None]]
 
@@ -59,8 +61,8 @@ class Training:
     commitment: bytes | None = field(default=None, repr=False)
 
 
-def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResult:
-    """Train, as an owner of columns."""
+def run_training(party: Party, params: TrainParams, mine: Training, stays: bool = False) -> TrainResult:
+    """Train, as an owner of columns; a role that `stays` for other sessions can still be stopped after it."""
     _agree_on_kind(party, TRAINING)
     check_alignment(party, mine.ids)
     if params.facts.hides_rows:
@@ -70,8 +72,20 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
         result = secure_train(party, params, mine.data, mine.progress, held)
     assert result is not None
     close_training(party, mine.progress, result.model)
-    ignore_stops()
+    if not stays:
+        ignore_stops()
     return result
+
+
+def reveals_of_session(roster: Roster) -> Ledger:
+    """Return what a session for a training reveals beside the training itself."""
+    found, everyone = Ledger(), (roster.coordinator, "participants")
+    found.record(Entry.ID_DIGEST, roster.name(ACTIVE), 2 * len(roster.other_owners))
+    for receiver in everyone:
+        found.record(Entry.KIND_OF_SESSION, receiver, 1)
+        found.record(Entry.LABEL_COMMITMENT, receiver, COMMITMENT_BYTES // 8)
+        found.record(Entry.KEPT_AT_THE_END, receiver, 2 * len(roster.owners))
+    return found
 
 
 def run_scoring(party: Party, service: Service) -> None:
@@ -93,13 +107,20 @@ def run_aligning(
 
 
 def run_coordinator(
-    party: Party, params: TrainParams, limits: Resources | None = None, workers: OpenCluster = nullcontext
+    party: Party,
+    params: TrainParams,
+    limits: Resources | None = None,
+    workers: OpenCluster = nullcontext,
+    proposed: str = "",
 ) -> str:
     """Deal, without columns, for whatever session P_1 begins; return its kind. In an alignment it passes keys on.
 
-    `workers` connects with its own.
+    `workers` connects with its own. Where something was `proposed`, it is of no other kind.
     """
     kind = _agree_on_kind(party, 0)
+    if proposed not in ("", KINDS[kind]):
+        text = f"{party.roster.name(ACTIVE)} began a session for {KINDS[kind]} and had proposed one for {proposed}"
+        raise HandshakeError(text, "mismatch", "session", KINDS[kind])
     if kind == ALIGNING:
         agree_on_terms(party, None)
         pass_keys_on(party)

@@ -54,8 +54,8 @@ def read_record(settings: RoleSettings) -> History:
 class AttemptRecord(Observer):
     """The lines of one attempt, from when the roles have met."""
 
-    def __init__(self, settings: RoleSettings, attempt: int) -> None:
-        self._settings, self._attempt = settings, attempt
+    def __init__(self, settings: RoleSettings, attempt: int, agreed: Mapping[str, Any] | None = None) -> None:
+        self._settings, self._attempt, self._agreed = settings, attempt, agreed
         self._folder, self._must = settings.role.state, not settings.is_coordinator
         self._chain = record_chain(self._folder, MOST_BYTES)
         self._batches: Mapping[str, Any] = {}
@@ -77,6 +77,7 @@ class AttemptRecord(Observer):
                 "role": settings.role.name,
                 "attempt": self._attempt,
                 "parameters": settings.training.to_dict(),
+                **({"agreed": self._agreed} if self._agreed else {}),
             }
         )
         self._party = party

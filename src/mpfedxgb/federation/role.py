@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,16 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.boosting.active import Labels
-from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.parts import TrainData, TrainResult
-from mpfedxgb.boosting.sampling import forget_private_key, label_commitment, label_salt, private_key
-from mpfedxgb.data.directions import Directions, check_directions
+from mpfedxgb.boosting.parts import TrainResult
 from mpfedxgb.data.files import write_table
 from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
+from mpfedxgb.federation import programs
+from mpfedxgb.federation.accepting import Tables, accepters_work, coordinators_work, proposed, servers_work
 from mpfedxgb.federation.alignment import (
     LoggedSteps,
     Terms,
@@ -34,39 +32,38 @@ from mpfedxgb.federation.alignment import (
     rows_in_common,
     take,
 )
-from mpfedxgb.federation.lookup import Watch, lookup_in
-from mpfedxgb.federation.programs import (
-    ALIGNING,
-    KINDS,
-    Training,
-    run_aligning,
-    run_coordinator,
-    run_scoring,
-    run_training,
-)
+from mpfedxgb.federation.lookup import NewestTables, Watch, lookup_in
+from mpfedxgb.federation.own_training import brought
+from mpfedxgb.federation.programs import ALIGNING, KINDS, TRAINING, run_aligning, run_scoring, run_training
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.record import record_path
 from mpfedxgb.federation.rows import (
     SCORING,
     Rows,
     arrange_rows,
     own_workers,
-    read_labelled,
     read_rows,
     with_kinds_of,
     workers_in_session,
 )
-from mpfedxgb.federation.scoring import RowsPerDay, Service
-from mpfedxgb.federation.session import Stopper, locked_state, run_session, serve, state_folder, stopping_on_signals
+from mpfedxgb.federation.scoring import Service
+from mpfedxgb.federation.session import (
+    Stopper,
+    locked_state,
+    own_work,
+    run_session,
+    serve,
+    state_folder,
+    stopping_on_signals,
+)
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.training_files import Finished, TrainingFiles, data_digest
+from mpfedxgb.federation.training_files import keep_judgement
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.observer import Observer
-from mpfedxgb.ring.prg import os_entropy
-from mpfedxgb.training.checkpoint import Checkpoints
 from mpfedxgb.workers.cluster import Cluster
 
 _AFTER_A_STOP = 5.0
@@ -129,8 +126,9 @@ def _align(
     group = Edwards25519(n_jobs or settings.align.n_jobs)
     with stopping_on_signals():
         watching = LoggedSteps(settings.role.name) if observer is None else observer  # lines would tear a bar
+        prepare = own_work(settings, run_aligning, (terms, lists, group, settings.align.max_rows))
         outcome: Outcome[dict[str, Marks]] = run_session(
-            settings, run_aligning, (terms, lists, group, settings.align.max_rows), observer=watching
+            settings, prepare, proposed(settings, ALIGNING), observer=watching
         )
         assert outcome.result is not None
         keep_alignment(settings, lists, outcome.result)
@@ -150,6 +148,7 @@ def train(
     observer: Observer | None = None,
     callback: Any = None,
     client: Any = None,
+    is_trial: bool = False,
 ) -> Trained:
     """Take part in a training, go on where an earlier attempt stopped, and write this participant's model.
 
@@ -169,9 +168,14 @@ def train(
         At the active participant, told of every round.
     client : distributed.Client or None
         The Dask cluster that the rows live on; if None, that of [workers], if there is one.
+    is_trial : bool
+        Keep the model in the session's folder, instead of [role] model, at all participants.
     """
+    if is_trial:
+        settings = settings.for_trial()
+        (state_folder(settings) / settings.session.name).mkdir(mode=0o700, exist_ok=True)
     with locked_state(settings), own_workers(settings, client) as cluster:
-        return _train(settings, rows, evaluation, restart, observer, callback, cluster)
+        return _train(settings, rows, evaluation, restart, observer, callback, cluster, is_trial)
 
 
 def _train(
@@ -182,57 +186,78 @@ def _train(
     observer: Observer | None,
     callback: Any,
     cluster: Cluster | None,
+    is_trial: bool = False,
 ) -> Trained:
     settings.check_outputs()
     if settings.id_rule is not None:
         own = _tables(rows, evaluation)
         common = rows_in_common(settings, own) or _align(settings, own)
         rows, evaluation = common["train"], common.get("evaluate")
-    labels, classes = labels_of(settings, rows, evaluation, callback)
-    directions = _directions_of(settings, rows)
-    others = [] if evaluation is None else [evaluation]
-    tables = [r.table.match(rows.table.names, rows.table.categories) for r in others]
-    training = training_fingerprint(settings, [rows.table, *tables], labels, directions)
-    files = _files(settings, training, restart, classes)
-    commitment = None
-    if labels is not None:
-        key = private_key(state_folder(settings) / settings.session.name, os_entropy)
-        commitment = label_commitment(label_salt(key), numbers_of(labels))
-
-    ids = [rows.ids, *(r.ids for r in others)]
-    data = TrainData(rows.table, tables, labels, directions=directions)
-    mine = Training(data, ids, files, settings.limits, cluster, commitment)
+    mine = brought(settings, rows, evaluation, restart, callback, cluster)
+    prepare = own_work(settings, run_training, (settings.training, mine.training), mine.fingerprint)
     started = time.perf_counter()
     try:
         with stopping_on_signals():
-            outcome: Outcome[TrainResult] = run_session(
-                settings, run_training, (settings.training, mine), training=training, observer=observer
-            )
+            proposal = proposed(settings, TRAINING, len(rows.ids), is_trial)
+            outcome: Outcome[TrainResult] = run_session(settings, prepare, proposal, observer=observer)
     except MissingPeerError as error:  # not where a session has begun: then somebody may still need this role
-        if not files.finished.is_noted(model_path(settings)):
+        if not mine.files.finished.is_noted(model_path(settings)):
             raise
         _log.warning(
             "%s; the others may have ended: all have kept the last boosting round, and the model is there", error
         )
-        kept = files.checkpoints.load(files.checkpoints.newest()).evaluation
+        kept = mine.files.checkpoints.load(mine.files.checkpoints.newest()).evaluation
         seconds = time.perf_counter() - started
         return Trained(load_model(settings), {} if kept is None else kept.metrics, Meter(), Ledger(), seconds)
     assert outcome.result is not None
     seconds = time.perf_counter() - started
     _log.info("the model is in %s, what was revealed in %s", model_path(settings), record_path(settings))
-    return Trained(files.whole(outcome.result.model), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
+    keep_judgement(settings, outcome.result.judgement)
+    model = mine.files.whole(outcome.result.model)
+    return Trained(model, outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
+
+
+def accept_trainings(
+    settings: RoleSettings,
+    tables: Tables | None = None,
+    once: bool = False,
+    observer: Observer | None = None,
+    client: Any = None,
+) -> None:
+    """Take part in the trainings that the active participant proposes, within [accept], until stopped.
+
+    Parameters
+    ----------
+    settings : RoleSettings
+        Of an auxiliary participant.
+    tables : function or None
+        Returns the rows to train and to evaluate on; if None, they are read from the files in [data], and again when
+        those have changed.
+    once : bool
+        End after one training.
+    observer, client
+        As in `train`.
+    """
+    if settings.is_active or settings.is_coordinator:
+        text = f"{settings.role.name} is no auxiliary participant; those accept what the active one proposes"
+        raise SettingsError(text, "place", "accept")
+    settings.check_outputs()
+    with locked_state(settings), own_workers(settings, client) as cluster:
+        prepare = accepters_work(settings, tables or NewestTables(settings), cluster)
+        with stopping_on_signals():
+            serve(settings, prepare, observer, once)
 
 
 def coordinate(
     settings: RoleSettings, once: bool = False, client: Any = None, observer: Observer | None = None
 ) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`, and for alignments before it."""
-    private = (settings.training, settings.limits, partial(workers_in_session, settings, client))
+    prepare = coordinators_work(settings, partial(workers_in_session, settings, client))
     with stopping_on_signals():
         if not once:
-            serve(settings, run_coordinator, private, observer)
-        while run_session(settings, run_coordinator, private, observer=observer).result == KINDS[ALIGNING]:
-            _log.info("%s had no part in an alignment; what it is for may follow", settings.role.name)
+            serve(settings, prepare, observer)
+        while run_session(settings, prepare, observer=observer).result in (None, KINDS[ALIGNING]):
+            _log.info("%s had no part in an alignment or an inquiry; what it is for may follow", settings.role.name)
 
 
 def serve_rows(settings: RoleSettings, table: Any = None, once: bool = False, observer: Observer | None = None) -> None:
@@ -259,12 +284,13 @@ def serve_rows(settings: RoleSettings, table: Any = None, once: bool = False, ob
     watch = Watch(files, renew, observer.on_files)
     model = load_model(settings)
     service = Service(model, lookup_in(settings, table, model), quota)
+    prepare = servers_work(settings, service)
     with stopping_on_signals(), locked_state(settings):
         if once:
-            run_session(settings, run_scoring, (service,), observer=observer)
+            run_session(settings, prepare, observer=observer)
             return
         with watch.looking():
-            serve(settings, run_scoring, (service,), observer)
+            serve(settings, prepare, observer)
 
 
 class ScoringSession:
@@ -313,7 +339,8 @@ def scoring(
 
     def run() -> None:
         try:
-            run_session(settings, run_scoring, (service,), stopper, observer=observer)
+            prepare = own_work(settings, run_scoring, (service,))
+            run_session(settings, prepare, proposed(settings, programs.SCORING), stopper, observer)
             service.fail(FederationError("the scoring session has ended", "ended", "scoring"))
         except BaseException as error:
             ended.append(error)
@@ -395,96 +422,3 @@ def model_path(settings: RoleSettings) -> Path:
             f"{settings.role.name} is the coordinator, which keeps no model", "place", settings.role.name
         )
     return settings.role.model
-
-
-def labels_of(
-    settings: RoleSettings, rows: Rows, evaluation: Rows | None, callback: Any
-) -> tuple[Labels | None, tuple[str | int | float, ...] | None]:
-    """Return what only the active participant has, and the names of its classes."""
-    if settings.label is None:
-        return None, None
-    label, params, owner = settings.label, settings.training, settings.role.name
-    if rows.label is None:
-        raise SettingsError(f"{owner} is the active participant and has to bring the label", "missing", "label")
-    known = read_labelled(rows, params, owner, base_score=label.base_score)
-    judged = [] if evaluation is None else [read_labelled(evaluation, params, owner, known.classes, evaluates=True)]
-    labels = Labels(
-        y=known.y,
-        weight=known.weight if params.weighted else None,
-        eval_y=[one.y for one in judged],
-        eval_weight=[one.weight for one in judged],
-        eval_metrics=label.eval_metric,
-        early_stopping_rounds=label.early_stopping_rounds,
-        base_score=label.base_score,
-        scale_pos_weight=label.scale_pos_weight,
-        base_margin=rows.base_margin,
-        eval_base_margin=[None if evaluation is None else evaluation.base_margin] * len(judged),
-        callbacks=Callbacks.read([_log_round, *([] if callback is None else [callback])]),
-        beside=known.beside,
-        eval_beside=[one.beside for one in judged],
-    )
-    return labels, known.classes
-
-
-def _log_round(report: RoundReport) -> None:
-    text = "  ".join(f"{name} {v[-1]:.5f}" for names in report.metrics.values() for name, v in names.items())
-    _log.info(
-        "boosting round %d of %d: %s%d message rounds, %.1f MB sent so far",
-        report.iteration + 1,
-        report.iterations,
-        f"{text}; " if text else "",
-        report.communication_rounds,
-        report.bytes_sent / 1e6,
-    )
-
-
-def _directions_of(settings: RoleSettings, rows: Rows) -> Directions:
-    """Return the directions of this participant's columns, checked against its table."""
-    assert settings.data is not None
-    check_directions(rows.table, settings.data.monotone, f"{settings.role.name}: [data] monotone")
-    return settings.data.monotone
-
-
-def training_fingerprint(
-    settings: RoleSettings, tables: Sequence[Table], labels: Labels | None, directions: Directions | None = None
-) -> dict[str, Any]:
-    """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
-    own = [] if labels is None else numbers_of(labels)
-    if directions:
-        own.append(np.array([directions.get(name, 0) for name in tables[0].names], np.float64))
-    coordinator = settings.roster.coordinating_owner
-    return {
-        "session": settings.session_name,
-        "role": settings.role.name,
-        "participants": list(settings.roster.owner_names),
-        **({} if coordinator is None else {"coordinator": coordinator}),
-        "parameters": settings.training.to_dict(),
-        "data": data_digest(tables, own),
-    }
-
-
-def numbers_of(labels: Labels) -> list[Floats | None]:
-    """Return what the active participant alone brings to a training: labels, weights, where rows start."""
-    base = None if labels.base_score is None else np.array([labels.base_score])
-    numbers = [labels.y, labels.weight, *labels.eval_y, *labels.eval_weight, base]
-    if labels.scale_pos_weight != 1:
-        numbers.append(np.array([labels.scale_pos_weight]))
-    if labels.base_margin is not None:
-        numbers += [labels.base_margin, *labels.eval_base_margin]
-    if labels.beside is not None:
-        numbers += [labels.beside, *labels.eval_beside]
-    return numbers
-
-
-def _files(
-    settings: RoleSettings, training: dict[str, Any], restart: bool, classes: tuple[str | int | float, ...] | None
-) -> TrainingFiles:
-    session = state_folder(settings) / settings.session.name
-    session.mkdir(mode=0o700, exist_ok=True)
-    folder = session / "checkpoints"
-    checkpoints, finished = Checkpoints(folder, training), Finished(session, training)
-    if restart:
-        finished.forget()
-        checkpoints.clear()
-        forget_private_key(folder.parent)  # another training: its parts must not pass for parts of the last one
-    return TrainingFiles(checkpoints, finished, model_path(settings), settings.training.n_estimators, classes)

@@ -2,34 +2,26 @@
 
 The auxiliaries hold a table with the people they can be asked about. Between batches the active participant says every
 now and then that it is still there, so that nobody waits longer than a deadline.
-
-How many rows an auxiliary participant answers for in a day, in all scoring sessions together.
-
-A small file counts the rows that were asked for. It is written before anything is answered, so that neither a restart
-nor a failure in the middle of a batch gives an asker more. Days are UTC's.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import math
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import CheckpointError, DataError, FederationError, FrameError, HandshakeError, RefusedError
+from mpfedxgb.errors import DataError, FederationError, FrameError, HandshakeError, RefusedError
 from mpfedxgb.federation.lookup import Lookup
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_CLASSES, MOST_ROWS, check_numbers
 from mpfedxgb.party.party import Party
@@ -38,56 +30,6 @@ from mpfedxgb.ring.prg import digest
 from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import Prepared, predict_prepared, prepare
-
-_NAME = "rows-asked.json"
-
-
-def _today() -> str:
-    return dt.datetime.now(dt.UTC).date().isoformat()
-
-
-class RowsPerDay:
-    """A limit of rows per day, counted in a folder that is there."""
-
-    def __init__(self, folder: Path, most: int, today: Callable[[], str] = _today) -> None:
-        self._path, self._most, self._today = folder / _NAME, most, today
-
-    def asked(self) -> int:
-        """Return how many rows were asked for today."""
-        return self._read()[1]
-
-    def take(self, who: str, rows: int) -> None:
-        """Count rows that are asked for; raises RefusedError, in the name of `who`, if they are too many."""
-        day, asked = self._read()
-        if asked + rows > self._most:
-            text = (
-                f"{who} answers for at most {self._most} rows a day (UTC), {asked} were asked for today, and this "
-                f"batch has {rows}; ask for fewer, or tomorrow"
-            )
-            raise RefusedError(text, code="range", parameter="max_rows_per_day", value=rows)
-        try:
-            write_file(self._path, json.dumps({"day": day, "rows": asked + rows}) + "\n")
-        except OSError as error:
-            text = (
-                f"cannot count the rows that are asked for in {self._path}: {error.strerror}; make room, or take "
-                "[scoring] max_rows_per_day out"
-            )
-            raise CheckpointError(text, "file", self._path.name) from None
-
-    def _read(self) -> tuple[str, int]:
-        """Return the day that counts and its rows; a clock that was set back begins no new day."""
-        today = self._today()
-        try:
-            found: Any = json.loads(self._path.read_bytes()) if self._path.exists() else {"day": today, "rows": 0}
-            day, rows = found["day"], found["rows"]
-            if type(rows) is not int or rows < 0 or dt.date.fromisoformat(day).isoformat() != day:
-                raise ValueError
-        except (OSError, ValueError, TypeError, KeyError):
-            raise CheckpointError(
-                f"{self._path} is damaged; remove it to begin the day again", "damaged", self._path.name
-            ) from None
-        return (day, rows) if day >= today else (today, 0)
-
 
 STILL_THERE, END = 0, -1
 

@@ -47,17 +47,22 @@ from mpfedxgb.errors import (
     PeerFailedError,
     PeerFinishedError,
     PeerTimeoutError,
+    RefusedError,
     StoppedError,
     as_checkpoint_error,
     may_stop_in,
     own_reason,
 )
 from mpfedxgb.federation.log_context import logging_for
+from mpfedxgb.federation.proposals import INQUIRY, Prepare, Proposal, Work, meet
 from mpfedxgb.federation.record import AttemptRecord
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import InterimFrames
+from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome, Program, run_role
+from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.observer import Observer, Observers, Stop
+from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.transport import transports
@@ -143,29 +148,43 @@ class Stopper(Observer):
             stop(error)
 
 
+def own_work(
+    settings: RoleSettings, program: Program[T], private: Sequence[Any], training: dict[str, Any] | None = None
+) -> Prepare[T]:
+    """Return how a role prepares that goes by its own settings, whatever is proposed: program(party, *private)."""
+    folder = SessionFolder(settings, training)
+
+    def prepare(proposal: Proposal) -> Work[T]:
+        if proposal.kind == INQUIRY:
+            text = (
+                f"{settings.roster.name(ACTIVE)} asks which trainings would be accepted, and {settings.role.name} "
+                "accepts none: start it with --accept"
+            )
+            raise RefusedError(text, code="place", parameter="accept")
+        return Work(settings, program, private, folder.next_attempt(), folder.key)
+
+    return prepare
+
+
 def run_session(
     settings: RoleSettings,
-    program: Program[T],
-    private: Sequence[Any],
+    prepare: Prepare[T],
+    proposal: Proposal | None = None,
     stopper: Stopper | None = None,
-    training: dict[str, Any] | None = None,
     observer: Observer | None = None,
 ) -> Outcome[T]:
-    """Run a program as this role, program(party, *private), over its transport; return how it went.
+    """Meet the others, at the active participant with a proposal, and run what follows from it; return how it went.
 
     Where [network] reconnect is set and a peer is lost, waits for it (at most connect_timeout seconds at a time) and
-    runs the program again in a new attempt. Raises what ended it for good, which may be another thread's `stopper`.
-    `training` is for `SessionFolder`. The `observer` hears of every attempt.
+    does it again in a new attempt. Raises what ended it for good, which may be another thread's `stopper`.
+    The `observer` hears of every attempt.
     """
-    folder = SessionFolder(settings, training)
     kernels.warm_up()
     again = False
     while True:
-        attempt = folder.next_attempt()
         transport = _open_in_time(settings, again)
         again = True
-        _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
-        outcome = _run(settings, program, private, transport, folder, attempt, Observers(stopper, observer))
+        outcome = _run(settings, transport, proposal, prepare, Observers(stopper, observer))
         if outcome.error is None:
             return outcome
         if stopper is not None and stopper.error is not None:
@@ -193,27 +212,35 @@ def _open_in_time(settings: RoleSettings, again: bool) -> Transport:
 
 def _run(
     settings: RoleSettings,
-    program: Program[T],
-    private: Sequence[Any],
     transport: Transport,
-    folder: SessionFolder,
-    attempt: int,
-    observer: Observer | None = None,
+    proposal: Proposal | None,
+    prepare: Prepare[T],
+    observer: Observer,
 ) -> Outcome[T]:
     """Run one attempt, with an entry in this role's record from its beginning to its end, whatever that is."""
-    with logging_for(session=settings.session.name, attempt=attempt):
+    outcome: Outcome[T] = Outcome(settings.role.name, Meter(), Ledger())
+    try:
+        work = meet(settings, transport, proposal, prepare)
+    except BaseException as error:
+        outcome.error, outcome.ended = error, time.monotonic()
+        work = None
+    if work is None:  # an inquiry is no session
+        transport.close()
+        observer.on_end(outcome.error)
+        return outcome
+    with logging_for(session=work.settings.session.name, attempt=work.attempt):
+        _log.info("%s is connected with its peers (attempt %d)", settings.role.name, work.attempt)
+        record = AttemptRecord(work.settings, work.attempt, work.agreed)
         return run_role(
-            program,
-            private,
+            work.program,
+            work.private,
             transport,
-            settings.roster,
-            settings.number,
-            settings.session_settings(attempt),
-            private_key=folder.key,
+            work.settings.roster,
+            work.settings.number,
+            work.settings.session_settings(work.attempt),
+            private_key=work.key,
             first_wait=settings.network.connect_timeout,  # a neighbour may wait for a role that is none of this one's
-            observer=Observers(
-                AttemptRecord(settings, attempt), Capacity(settings.limits, settings.role.state), observer
-            ),
+            observer=Observers(record, Capacity(settings.limits, settings.role.state), work.observer, observer),
         )
 
 
@@ -224,14 +251,11 @@ def is_lost_peer(error: BaseException) -> bool:
     return isinstance(error, (PeerFinishedError, PeerTimeoutError))
 
 
-def serve(
-    settings: RoleSettings, program: Program[T], private: Sequence[Any], observer: Observer | None = None
-) -> None:
-    """Run one session after the other, until this role is stopped.
+def serve(settings: RoleSettings, prepare: Prepare[Any], observer: Observer | None = None, once: bool = False) -> None:
+    """Run one session after the other, until this role is stopped; with `once`, until one of them has ended well.
 
     A session that fails, or that this role is not let into, is logged, and that is all.
     """
-    folder = SessionFolder(settings)
     kernels.warm_up()
     pause, again = _PAUSE, False
     while True:
@@ -247,9 +271,11 @@ def serve(
             pause, again = min(_LONGEST_PAUSE, 2 * pause), True
             continue
         pause, again = _PAUSE, True
-        outcome = _run(settings, program, private, transport, folder, folder.next_attempt(), observer)
+        outcome = _run(settings, transport, None, prepare, Observers(observer))
         if outcome.error is None:
             _log.info("%s has finished a session", settings.role.name)
+            if once and outcome.result is not None:
+                return
         elif not isinstance(outcome.error, Exception):
             raise outcome.error
         else:  # whatever a peer makes of a session, the next one finds this role in its place

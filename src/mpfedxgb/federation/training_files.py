@@ -18,6 +18,7 @@ from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import as_checkpoint_error
+from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.training.checkpoint import Checkpoints
 
 _NAME = "finished.json"
@@ -77,6 +78,27 @@ class TrainingFiles:
     def whole(self, model: PartialModel) -> PartialModel:
         """Return the model with the names of its classes."""
         return model if self._classes is None else replace(model, classes=self._classes)
+
+
+_JUDGEMENT = "judgement.json"
+
+
+def keep_judgement(settings: RoleSettings, judgement: Mapping[str, Any] | None) -> None:
+    """Write down, for the active participant's reports, how the model does on evaluation rows; counts and shares."""
+    if judgement is not None:
+        path = settings.role.state / settings.session.name / _JUDGEMENT
+        with as_checkpoint_error(f"cannot write {path}"):
+            write_file(path, json.dumps(judgement) + "\n")
+
+
+def read_judgement(settings: RoleSettings) -> dict[str, Any] | None:
+    """Return what was written down of the session's training; None without it."""
+    path = settings.role.state / settings.session.name / _JUDGEMENT
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class Finished:

@@ -28,9 +28,10 @@ _LOST = "not ended: killed, or it runs"
 # fmt: off
 _ABOUT: dict[str, type | tuple[type, ...]] = {
     "time": str, "begun": str, "version": str, "federation": str, "session": str, "role": str, "attempt": int,
-    "kind": str, "parameters": dict, "labels": str, "metrics": dict, "forecast": dict, "seconds": (int, float),
-    "rounds": int, "bytes_sent": int, "batches": int, "rows_asked": int, "batches_not_found": int, "summed": bool,
-    "peak_memory": int, "phases": dict, "how": str, "why": str, "ledger": list,
+    "kind": str, "parameters": dict, "agreed": dict, "labels": str, "metrics": dict, "forecast": dict,
+    "seconds": (int, float), "rounds": int, "bytes_sent": int, "batches": int, "rows_asked": int,
+    "batches_not_found": int, "summed": bool, "peak_memory": int, "phases": dict, "how": str, "why": str,
+    "ledger": list,
 }
 """What a line may say of its attempt; a later line of the same attempt replaces what an earlier one said."""
 # fmt: on

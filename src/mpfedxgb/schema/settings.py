@@ -35,6 +35,7 @@ ALL = frozenset({"coordinator", "active", "auxiliary", "coordinating"})
 PARTICIPANTS = ALL - {"coordinator"}
 ACTIVE = frozenset({"active"})
 AUXILIARIES = frozenset({"auxiliary", "coordinating"})
+ACCEPTING = ALL - ACTIVE
 _DIALLING = frozenset({"active", "auxiliary"})
 
 _NOT_HERE = (
@@ -93,7 +94,7 @@ FEDERATION = Table(
     (
         Key("name", NAME, REQUIRED, "sessions of other federations are refused"),
         Key("participants", NAMES, REQUIRED, "the active participant, who holds the label, first"),
-        Key("coordinator", NAME, "coordinator", "deals random masks: one of the participants, or who holds no data",
+        Key("coordinator", NAME, "coordinator", "deals random masks; one of the participants, or who holds no data",
             sample=True),
     ),
     "Who takes part. The same at all roles.",
@@ -173,6 +174,23 @@ TRAINING = Table(
     refused={name: refused.reason for name, refused in REFUSED.items()}
     | {alias: f"it is called {p.name} here" for p in SHARED.values() for alias in p.aliases}
     | dict.fromkeys(("n_jobs", "max_memory", "spool", "nthread"), _OWN_BUSINESS),
+)
+
+ACCEPT = Table(
+    "accept",
+    (
+        Key("security", TEXTS, ("sealed", "strict"), "what trainings may reveal: their security"),
+        Key("max_depth", BY_NAME["max_depth"].kind, 6, "deepest trees"),
+        Key("max_trees", integer(1, 1 << 24), 100, "trees of a training, of all boosting rounds and classes"),
+        Key("max_bin", BY_NAME["max_bin"].kind, 64, "most bins of a column"),
+        Key("min_rows", integer(1, _MOST_ROWS), 100, "training rows at least: few rows tell more of each"),
+        Key("max_rows", integer(1, _MOST_ROWS), None, "training rows at most", example=1_000_000),
+        Key("trainings_per_day", integer(1, 1_000_000), 3, "new trainings in a day (UTC), whatever they are called"),
+    ),
+    "Which trainings this role accepts that {active} proposes, with --accept;\nthe coordinator always, unless "
+    "[training] says which one.",
+    who=ACCEPTING,
+    others="{active} is the active participant, which proposes trainings",
 )
 
 DATA = Table(
@@ -321,6 +339,7 @@ TABLES = {
         TLS,
         SESSION,
         TRAINING,
+        ACCEPT,
         DATA,
         ALIGN,
         LABEL,

@@ -18,6 +18,7 @@ from mpfedxgb.config import Resources, SessionSettings
 from mpfedxgb.data.ids import IdRule
 from mpfedxgb.errors import SettingsError, raise_all
 from mpfedxgb.federation.settings.sections import (
+    Accept,
     Align,
     Data,
     Label,
@@ -55,6 +56,7 @@ class RoleSettings:
     tls: Tls | None
     session: Session
     training: TrainParams
+    accept: Accept
     data: Data | None
     align: Align
     label: Label | None
@@ -63,6 +65,10 @@ class RoleSettings:
     limits: Resources
     log: Log
     workers: Workers | None = None
+    has_training: bool = True
+    """Whether the file says which training it is; if not, a role may take over what is proposed."""
+    aligned_as: str = ""
+    """The session in which the rows in common were found."""
 
     @classmethod
     def from_toml(cls, path: str | Path) -> RoleSettings:
@@ -219,6 +225,22 @@ class RoleSettings:
             )
         return replace(self, label=replace(self.label, column=column))
 
+    def for_session(self, name: str, training: TrainParams | None = None) -> RoleSettings:
+        """Return the same settings for a session of another name, and with other parameters if they are given.
+
+        Rows in common stay those of the file's session.
+        """
+        section = Section(TABLES["session"], {"name": name}, Path())
+        session = Session.read(section)
+        raise_all(section.faults)
+        return replace(self, session=session, training=self.training if training is None else training)
+
+    def for_trial(self) -> RoleSettings:
+        """Return the same settings with the model in the session's folder, where it takes no other's place."""
+        assert self.role.model is not None, "participants keep models"
+        model = self.role.state / self.session.name / self.role.model.name
+        return replace(self, role=replace(self.role, model=model))
+
     def over_mpi(self) -> RoleSettings:
         """Return the same settings for a role that is a rank of an MPI program."""
         return replace(self, network=replace(self.network, transport="mpi"))
@@ -301,6 +323,7 @@ def _together(
         tls=Tls(**values("tls")) if sections["tls"].content else None,
         session=Session.read(sections["session"]),
         training=training,
+        accept=Accept.read(sections["accept"]) if "accept" in sections else Accept(**values("accept")),
         data=data,
         align=Align(**values("align")),
         label=Label.read(sections["label"], data, training) if data is not None and "label" in sections else None,
@@ -309,6 +332,8 @@ def _together(
         limits=read_limits(sections["limits"]),
         log=Log(**values("log")),
         workers=Workers.read(sections["workers"]),
+        has_training=bool(sections["training"].content),
+        aligned_as=sections["session"].values["name"] or "",
     )
 
 

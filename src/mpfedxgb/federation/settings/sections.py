@@ -16,7 +16,7 @@ from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.ids import IdRule
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import Section, shown
-from mpfedxgb.modes.facts import check_runs_a_protocol
+from mpfedxgb.modes.facts import FACTS, check_runs_a_protocol
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.schema.settings import Key, Table
 from mpfedxgb.schema.training import ADDRESS, suggestion
@@ -258,6 +258,30 @@ def read_training(table: Section) -> TrainParams:
         table.check(SettingsError(f"[training] {e}", e.code, f"training.{e.parameter}", e.value) for e in error.faults)
         return TrainParams()
     return params
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """[accept]: which trainings a role takes part in that the active participant proposes."""
+
+    # generated: accept
+    security: tuple[str, ...]
+    max_depth: int
+    max_trees: int
+    max_bin: int
+    min_rows: int
+    max_rows: int | None
+    trainings_per_day: int
+    # end of generated
+
+    @classmethod
+    def read(cls, table: Section) -> Accept:
+        """Return the table, checked."""
+        for name in table.values["security"] or ():
+            if name not in FACTS or not FACTS[name].runs_a_protocol:
+                known = ", ".join(mode for mode, facts in FACTS.items() if facts.runs_a_protocol)
+                table.check([table.error("security", f"names {shown(name)}", f"the modes are {known}", "choice")])
+        return cls(**table.values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class ReportData:
     metrics: Metrics = field(default_factory=dict)
     best_iteration: int | None = None
     score: Mapping[str, Any] = field(default_factory=dict)
+    judgement: Mapping[str, Any] | None = None
     history: History | None = None
     forecast: Mapping[str, Any] | None = None
     is_insecure: bool = False
@@ -94,6 +95,7 @@ def of_simulation(
     run: Mapping[str, Any] | None,
     metrics: Metrics | None = None,
     versions: Mapping[str, str] | None = None,
+    judgement: Mapping[str, Any] | None = None,
 ) -> ReportData:
     """Return what one participant of a simulation may know, from its part and the record of the run, if there is one.
 
@@ -124,6 +126,7 @@ def of_simulation(
         metrics=(metrics or _mapping(run.get("metrics"))) if model.is_active else {},
         best_iteration=model.best_iteration,
         score=_mapping(run.get("score")) if model.is_active else {},
+        judgement=judgement if model.is_active else None,
         forecast=_mapping(run.get("forecast")) or None,
         is_insecure=bool(run.get("insecure_seed", False)),
         versions=versions or {},

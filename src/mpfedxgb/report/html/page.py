@@ -27,7 +27,7 @@ from mpfedxgb.modes.facts import NONE_WARNING
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.report.html import costs, ledger_words, trees
 from mpfedxgb.report.html.data import ReportData
-from mpfedxgb.report.html.pictures import Curve, curve
+from mpfedxgb.report.html.pictures import Curve, curve, shares
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -57,6 +57,7 @@ def page_html(data: ReportData, live: Live | None = None) -> str:
         made=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         scores=scores(data),
         curves=curves(data),
+        shares=shares(data.judgement) if data.judgement is not None else [],
         trees_shown=shown,
         trees_folded=folded,
         importance=trees.importance(data),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mpfedxgb.report.trees import sides
 from mpfedxgb.tree.leaf import WEIGHT_BITS
@@ -94,6 +94,70 @@ def _line(
             path += f"{'L' if is_down else 'M'}{end[0]} {end[1]}"
         is_down = math.isfinite(value)
     return Line(rows, values, path, end, colour)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """A drawing over the unit square: paths with what each is, the diagonal if that means something, bars if any."""
+
+    title: str
+    across: str
+    up: str
+    what: str
+    top_value: float
+    lines: Sequence[tuple[str, str]]
+    has_diagonal: bool = False
+    bars: Sequence[tuple[float, float, float, int]] = ()
+    bar_width: float = 0.0
+    dots: Sequence[tuple[float, float]] = ()
+    width: ClassVar = 360
+    height: ClassVar = 260
+    left: ClassVar = 48
+    right: ClassVar = 346
+    top: ClassVar = 14
+    bottom: ClassVar = 224
+
+    @property
+    def marks(self) -> list[tuple[float, float, str, str]]:
+        """Where the marks of both axes are, and what they say."""
+        return [(*_in_square(m / 4, m / 4), short(m / 4), short(m / 4 * self.top_value)) for m in range(5)]
+
+
+def _in_square(x: float, y: float) -> tuple[float, float]:
+    wide, high = Shares.right - Shares.left, Shares.bottom - Shares.top
+    return round(Shares.left + x * wide, 1), round(Shares.bottom - y * high, 1)
+
+
+def shares(judgement: Mapping[str, Any]) -> list[Shares]:
+    """Return drawings of a judgement (`boosting.judgement`): ROC, gains, calibration, scores of both classes."""
+
+    def path(points: Sequence[Sequence[float]]) -> str:
+        return "".join(f"{'L' if n else 'M'}{x:g} {y:g}" for n, (x, y) in enumerate(_in_square(*p) for p in points))
+
+    ks, at = judgement["ks"]
+    groups = [(mean, rate) for mean, rate, _ in judgement["calibration"]]
+    found, kinds = judgement["scores"], ("negatives", "positives")
+    most = max(max(one) for one in found) or 1.0
+    step = 1 / len(found[0])
+    bars = []
+    for kind, one in enumerate(found):
+        for number, share in enumerate(one):
+            x, y = _in_square((number + kind / 2) * step, share / most)
+            bars.append((x, y, round(Shares.bottom - y, 1), kind + 1))
+    tenth = next((up for share, up in judgement["gains"] if share >= 0.1 - 1e-9), 1.0)
+    return [
+        Shares("ROC", "share of negatives above a score", "share of positives above a score",
+               f"AUC {short(judgement['auc'])}", 1.0, [("", path(judgement["roc"]))],
+               has_diagonal=True),
+        Shares("Gains", "share of rows, best scores first", "share of positives among them",
+               f"the first tenth has {short(tenth)} of the positives, a lift of {short(10 * tenth)}", 1.0,
+               [("", path(judgement["gains"]))], has_diagonal=True),
+        Shares("Calibration", "mean score of a tenth of the rows", "share of positives in it",
+               "on the diagonal, scores are probabilities", 1.0, [("", path(groups))], has_diagonal=True,
+               dots=[_in_square(*group) for group in groups]),
+        Shares("Scores", "score", "share of the rows of a class", f"KS {short(ks)} at a score of {short(at)}", most,
+               [(kind, "") for kind in kinds], bars=bars, bar_width=round(step / 2 * (Shares.right - Shares.left), 1)),
+    ]  # fmt: skip
 
 
 def ticks(low: float, high: float, about: int = 4) -> list[float]:
