@@ -26,7 +26,9 @@ import numpy as np
 import pandas as pd
 import xgboost
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb import FedXGBClassifier, FedXGBRanker, FedXGBRegressor
+from mpfedxgb.boosting.objectives import OBJECTIVES, RANKINGS
+from mpfedxgb.modes.facts import facts_of
 from mpfedxgb.testing.comparison import has_older_rules
 from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from plain_table import table
@@ -47,6 +49,7 @@ class Case:
     y: Any
     params: dict[str, Any]
     regression: bool = False
+    qid: Any = None
 
 
 def cases(data: Path) -> Iterator[Case]:
@@ -63,6 +66,7 @@ def cases(data: Path) -> Iterator[Case]:
     for objective in ("reg:gamma", "reg:tweedie", "count:poisson"):
         params = {"max_depth": 4, "objective": objective, "max_delta_step": 0.7 * (objective == "count:poisson")}
         yield Case(f"California housing, {objective}", X, housing["median_house_value"], params, True)
+    yield from _of_objectives(X, housing["median_house_value"])
     beans = pd.read_csv(data / "dry_bean.csv.gz").sample(frac=1, random_state=0)
     yield Case("Dry Bean, 7 classes, depth 3", beans.drop(columns="Class"), beans["Class"], {"max_depth": 3})
     adult = pd.read_csv(data / "adult_onehot108.csv.gz")
@@ -111,13 +115,43 @@ def columns_of(housing: pd.DataFrame) -> pd.DataFrame:
     return columns.assign(ocean_proximity=housing["ocean_proximity"].astype("category"))
 
 
+def _of_objectives(X: pd.DataFrame, value: pd.Series[Any]) -> Iterator[Case]:
+    """Yield the other objectives, with labels derived from house values: shares, grades, times, some unknown."""
+    rng = np.random.default_rng(0)
+    rank = value.rank(pct=True).to_numpy()
+    grades, share = np.digitize(rank, [0.2, 0.4, 0.6, 0.8]), np.round(rank, 2).clip(0, 1)
+    time, unknown = value.to_numpy() / 1e5, rng.random(len(value)) < 0.3
+    bounds = np.stack([time, np.where(unknown, np.inf, time)], axis=1)
+    for objective in ("binary:hinge", "binary:logitraw", "multi:softmax"):
+        y = grades if objective == "multi:softmax" else grades > 2
+        yield Case(f"California housing, {objective}", X, y.astype(int), {"max_depth": 4, "objective": objective})
+    labels: dict[str, tuple[Any, dict[str, Any]]] = {
+        "reg:logistic": (share, {}),
+        "reg:squaredlogerror": (time, {}),
+        "reg:pseudohubererror": (time, {"huber_slope": 0.5}),
+        "reg:absoluteerror": (time, {}),
+        "reg:quantileerror": (time, {"quantile_alpha": [0.1, 0.9]}),
+        "survival:aft": (bounds, {"aft_loss_distribution_scale": 0.5}),
+        "survival:cox": (np.where(unknown, -time, time), {}),
+    }
+    for objective, (y, more) in labels.items():
+        yield Case(f"California housing, {objective}", X, y, {"max_depth": 4, "objective": objective, **more}, True)
+    qid = np.sort(rng.integers(0, len(X) // 30, len(X)))
+    for objective in RANKINGS:
+        y = grades // 3 if objective == "rank:map" else grades
+        yield Case(f"California housing, {objective}", X, y, {"max_depth": 4, "objective": objective}, True, qid)
+
+
 def run(case: Case, trees: int, security: str = "strict") -> dict[str, Any]:
     """Return how one case compares."""
     kind = FedXGBRegressor if case.regression else FedXGBClassifier
+    kind = kind if case.qid is None else FedXGBRanker
+    groups = {} if case.qid is None else {"qid": case.qid}
     started = time.perf_counter()
-    model = kind(participants=SHARES, n_estimators=trees, security=security, **case.params).fit(case.X, case.y)
+    model: Any = kind(participants=SHARES, n_estimators=trees, security=security, **case.params)
+    model.fit(case.X, case.y, **groups)
     seconds = time.perf_counter() - started
-    parity = compare_with_xgboost(model, case.X, case.y)
+    parity = compare_with_xgboost(model, case.X, case.y, **groups)
     return {
         "case": case.name,
         "rows": len(case.X),
@@ -148,13 +182,16 @@ def is_same_sealed(parity: Parity) -> bool:
 
 
 def is_for(case: Case, security: str) -> bool:
-    """Return whether such a training takes the case: sealed ones take no more than two classes.
+    """Return whether such a training takes the case: sealed ones take no more than two classes, and some objectives.
 
     Before 3.4, xgboost has other gains where an L1 penalty meets directions.
     """
     if {"reg_alpha", "monotone_constraints"} <= set(case.params) and has_older_rules(xgboost.__version__):
         return False
-    return security != "sealed" or case.regression or len(np.unique(case.y)) == 2
+    usual = "reg:squarederror" if case.regression else "binary:logistic"
+    loss = OBJECTIVES[case.params.get("objective", usual)]
+    is_covered = facts_of(security).scales(loss, False) is not None
+    return is_covered and (security != "sealed" or case.regression or len(np.unique(case.y)) == 2)
 
 
 def main() -> None:

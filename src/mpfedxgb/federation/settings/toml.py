@@ -108,10 +108,7 @@ class Section:
                 self.faults.append(self.error(key, str(error), show=is_open))
 
     def _convert(self, key: str, kind: Kind, value: Any) -> None:
-        if kind.name == "directions":
-            self.values[key] = _directions(value)
-        else:
-            self.values[key] = None if value is None else convert(kind, value, self)
+        self.values[key] = None if value is None else convert(kind, value, self)
 
 
 def convert(kind: Kind, value: Any, section: Section) -> Any:
@@ -128,8 +125,8 @@ def convert(kind: Kind, value: Any, section: Section) -> Any:
                 "is not a name; names stand in certificates and have 1 to 63 of the characters a-z, 0-9 and -, and no "
                 "- at their ends"
             )
-        case "texts":
-            return _texts(value)
+        case "texts" | "directions":
+            return _texts(value) if kind.name == "texts" else _directions(value)
         case "names":
             return tuple(convert(NAME_KIND, name, section) for name in _texts(value))
         case "text or texts":
