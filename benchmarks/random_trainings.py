@@ -191,7 +191,7 @@ def random_sealed_training(seed: int) -> Training:
     of 0, which is refused, becomes another.
     """
     drawn, rng = random_training(seed), np.random.default_rng([seed, 1])
-    objective, y, weight, params = drawn.objective, drawn.y, drawn.weight, _on_secrets(drawn)
+    objective, y, weight, params = drawn.objective, drawn.y, drawn.weight, _on_secrets(drawn, rng)
     if objective in _ON_SECRETS:
         y = y * (rng.choice([1.0, 1.0, 1e-6, 1e3]) if objective in _OF_MEANS else 1)
     elif drawn.has_classes:
@@ -227,7 +227,7 @@ def random_sealed_training(seed: int) -> Training:
     )
 
 
-def _on_secrets(drawn: Training) -> dict[str, Any]:
+def _on_secrets(drawn: Training, rng: Rng) -> dict[str, Any]:
     """Return the parameters of a training that go with a sealed one."""
     others = {
         "objective",
@@ -243,6 +243,8 @@ def _on_secrets(drawn: Training) -> dict[str, Any]:
     params = {k: v for k, v in drawn.params.items() if k not in others}
     if "tweedie_variance_power" in params:
         params["tweedie_variance_power"] = max(params["tweedie_variance_power"], 1.03125)
+    if drawn.objective == "count:poisson":
+        params["max_delta_step"] = float(rng.choice([0.0, 0.1, 0.7, 2.5]))
     return params
 
 

@@ -134,7 +134,7 @@ def our_trees(model: Model, table: pd.DataFrame) -> list[Any]:
             edges = cuts[node.feature]
             assert node.threshold is not None
             bins = len(edges) + 1
-            if np.isfinite(node.threshold):
+            if not np.isposinf(node.threshold):
                 bins = int(np.searchsorted(edges, np.float32(node.threshold), side="right"))
         missing_left = bool(node.missing_left and table[node.feature].isna().any())
         sides = nested(tree, node.left), nested(tree, node.right)

@@ -62,11 +62,36 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any], str, int]] = {
         "",
         2,
     ),
-    "counts": ("counts", "count:poisson", {}, "", 3),
+    "counts": ("counts", "count:poisson", {"max_delta_step": 0.0}, "", 3),
     "outliers": ("numbers", "reg:pseudohubererror", {"min_child_weight": 0.0, "base_score": 0.5}, "", 3),
     "shares": ("shares", "reg:logistic", {"min_child_weight": 0.2}, "", 2),
     "classes, raw margins": ("binary", "binary:logitraw", {}, "", 2),
     "classes, hinge": ("binary", "binary:hinge", {}, "", 2),
+    "classes, L1": ("weighted binary", "binary:logistic", {"reg_alpha": 0.8}, "", 2),
+    "numbers, L1 and clipped": ("numbers", "reg:squarederror", {"reg_alpha": 1.0, "max_delta_step": 0.9}, "", 3),
+    "counts, clipped": ("counts", "count:poisson", {"max_delta_step": 0.7}, "", 2),
+    "classes, constrained": ("binary", "binary:logistic", {"monotone_constraints": {"a": 1, "b": 1, "c": -1}}, "", 4),
+    "numbers, constrained": (
+        "weighted numbers",
+        "reg:squarederror",
+        {"monotone_constraints": {"a": -1, "b": 1}},
+        "",
+        3,
+    ),
+    "several classes, constrained": (
+        "several",
+        "multi:softprob",
+        {"monotone_constraints": {"b": 1, "c": 1}, "min_child_weight": 0.2},
+        "",
+        2,
+    ),
+    "classes, constrained, L1 and clipped": (
+        "binary",
+        "binary:logistic",
+        {"monotone_constraints": {"a": 1, "b": -1}, "reg_alpha": 0.4, "max_delta_step": 0.7},
+        "",
+        4,
+    ),
     "several classes, likeliest": ("several", "multi:softmax", {"min_child_weight": 0.2}, "", 2),
     "logarithms": ("counts", "reg:squaredlogerror", {}, "", 2),
     "amounts": ("weighted amounts", "reg:gamma", {}, "", 2),
@@ -176,7 +201,7 @@ def meets_no_hessian(one: Recorded) -> bool:
         if isinstance(tree, float):
             return False
         left = goes_left(tree[:4], one)
-        least = sum(now.sums(0, rows & side).score(now.reg_lambda)[0] for side in (left, ~left))
+        least = sum(now.sums(0, rows & side).score(now.reg_lambda).value for side in (left, ~left))
         if ends_a_node(params, now, 0, rows, lefts, 1.001 * least):
             return True
         return meets(tree[4], rows & left) or meets(tree[5], rows & ~left)
