@@ -40,7 +40,7 @@ import numpy as np
 import pandas as pd
 import xgboost
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
+from mpfedxgb import FedXGBClassifier, FedXGBRanker, FedXGBRegressor, join
 from mpfedxgb.api.models import predict_margins
 from mpfedxgb.boosting.join import Joined, JoinedTree
 from mpfedxgb.boosting.metrics import named_metrics
@@ -49,7 +49,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN, SHARED_RATE, has_older_rules, leaves_out_at_random
-from mpfedxgb.testing.parity import Parity, compare_with_xgboost
+from mpfedxgb.testing.parity import Parity, compare_with_xgboost, has_other_gains
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 from parity import SEALED_TOLERANCE, values_agree
@@ -126,11 +126,12 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
     joined = join(model.partial_models_)
     outcome = replace(outcome, trees=len(joined.trees), splits=sum(len(tree) // 2 for tree in joined.trees))
     difference = against_oracle(training, model, joined) or against_export(training, model, joined)
-    other_algorithm = joined.params.loss.averages and has_older_rules(xgboost.__version__)
+    older = has_older_rules(xgboost.__version__)
+    other_algorithm = older and (joined.params.loss.averages or has_other_gains(joined.params))
     if difference or other_algorithm or not _has_counterpart(training, joined):
         return replace(outcome, difference=difference)
     whole = pd.concat(list(training.for_training.values()), axis=1)
-    parity = compare_with_xgboost(model, whole, training.labels, training.weight, training.start)
+    parity = compare_with_xgboost(model, whole, training.labels, training.weight, training.start, training.groups)
     if not parity.same_trees:
         difference = f"xgboost: {parity.difference}"
     elif not (_sealed_values_agree(parity) if joined.params.facts.hides_rows else values_agree(parity)):
@@ -154,23 +155,28 @@ def _sealed_values_agree(parity: Parity) -> bool:
 
 def fit(training: Training) -> Model:
     """Return the fitted model; the number that the training is made from repeats the masks too."""
-    kind = FedXGBClassifier if training.has_classes else FedXGBRegressor
-    model: Model = kind(deadline=120.0, **training.params)
+    numbers = FedXGBRegressor if training.qid is None else FedXGBRanker
+    kind = FedXGBClassifier if training.has_classes else numbers
+    model: Any = kind(deadline=120.0, **training.params)
     evaluation = [(training.as_passed(training.for_evaluation), training.evaluation_labels)]
     weights = None if training.evaluation_weight is None else [training.evaluation_weight]
     margins = None if training.evaluation_start is None else [training.evaluation_start]
     more: dict[str, Any] = {"base_margin": training.start}
     if training.evaluates:
         more |= {"eval_set": evaluation, "sample_weight_eval_set": weights, "base_margin_eval_set": margins}
-    return model.fit(training.as_passed(training.for_training), training.labels, training.weight, **more)
+    if training.qid is not None:
+        more |= {"qid": training.groups, "eval_qid": [training.evaluation_groups] if training.evaluates else None}
+    labels, weight = training.labels, training.weight
+    fitted: Model = model.fit(training.as_passed(training.for_training), labels, sample_weight=weight, **more)
+    return fitted
 
 
 def _has_counterpart(training: Training, joined: Joined) -> bool:
     params = training.params
     samples = any(params[name] < 1 for name in params if name.startswith(("subsample", "colsample")))
     samples = samples or leaves_out_at_random(joined.params)
-    bounded = joined.params.reg_alpha or joined.params.max_delta_step or joined.params.constrained
-    return not (samples or bounded or params["first_layer_mask"] or params.get("security") == "paper")
+    drawn = joined.params.loss.draws
+    return not (drawn or samples or params["first_layer_mask"] or params.get("security") == "paper")
 
 
 def against_oracle(training: Training, model: Model, joined: Joined) -> str:
@@ -178,7 +184,7 @@ def against_oracle(training: Training, model: Model, joined: Joined) -> str:
     if joined.params.facts.hides_rows:
         return _against_sealed_oracle(training, model, joined)
     labels, weight, start = training.labels, training.weight, training.start
-    expected = plain_trees(model, training.for_training, labels, weight, joined.trees, start)
+    expected = plain_trees(model, training.for_training, labels, weight, joined.trees, start, training.groups)
     epsilon = 0.0
     if not joined.params.facts.is_exact:
         largest = 1.0 if training.has_classes else float(np.abs(training.labels - joined.base_margin[0]).max())
@@ -270,8 +276,10 @@ def _against_evaluation(training: Training, model: Model, joined: Joined, margin
     codes = np.searchsorted(model.classes_, codes) if isinstance(model, FedXGBClassifier) else codes
     predictions = joined.params.loss.transform(margins[:, training.rows :])
     weight = np.ones(OTHER_ROWS) if training.evaluation_weight is None else training.evaluation_weight
+    codes, beside = (codes, training.evaluation_groups) if codes.ndim == 1 else codes.T
     for name, values in model.evals_result_["validation_0"].items():
-        value = named_metrics([name], joined.params.of_objectives)[name](codes.astype(np.float64), predictions, weight)
+        metric = named_metrics([name], joined.params.of_objectives)[name]
+        value = metric(codes.astype(np.float64), predictions, weight, beside)
         if not np.isclose(value, values[best], rtol=1e-9, atol=1e-9, equal_nan=True):  # auc of one class is nan
             return f"evaluation: {name} of the best round is {values[best]:.9g}, that of its predictions {value:.9g}"
     return ""

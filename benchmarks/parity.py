@@ -24,8 +24,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xgboost
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb import FedXGBClassifier, FedXGBRanker, FedXGBRegressor
+from mpfedxgb.boosting.objectives import OBJECTIVES, RANKINGS
+from mpfedxgb.modes.facts import facts_of
+from mpfedxgb.testing.comparison import has_older_rules
 from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from plain_table import table
 
@@ -45,6 +49,7 @@ class Case:
     y: Any
     params: dict[str, Any]
     regression: bool = False
+    qid: Any = None
 
 
 def cases(data: Path) -> Iterator[Case]:
@@ -55,14 +60,13 @@ def cases(data: Path) -> Iterator[Case]:
     )
     yield Case("Titanic, missing values, categories", X, titanic["Survived"], {"max_depth": 4, "gamma": 0.3})
     housing = pd.read_csv(data / "california_housing.csv.gz")
-    X = housing.drop(columns=["median_house_value", "ocean_proximity"]).assign(
-        ocean_proximity=housing["ocean_proximity"].astype("category")
-    )
+    X = columns_of(housing)
     for depth in (3, 4, 5):
         yield Case(f"California housing, depth {depth}", X, housing["median_house_value"], {"max_depth": depth}, True)
     for objective in ("reg:gamma", "reg:tweedie", "count:poisson"):
         params = {"max_depth": 4, "objective": objective, "max_delta_step": 0.7 * (objective == "count:poisson")}
         yield Case(f"California housing, {objective}", X, housing["median_house_value"], params, True)
+    yield from _of_objectives(X, housing["median_house_value"])
     beans = pd.read_csv(data / "dry_bean.csv.gz").sample(frac=1, random_state=0)
     yield Case("Dry Bean, 7 classes, depth 3", beans.drop(columns="Class"), beans["Class"], {"max_depth": 3})
     adult = pd.read_csv(data / "adult_onehot108.csv.gz")
@@ -75,15 +79,79 @@ def cases(data: Path) -> Iterator[Case]:
         yield Case(f"Give Me Some Credit, complete rows, depth {depth}", X, y, {"max_depth": depth, "gamma": 0.5})
     X, y = credit.drop(columns="SeriousDlqin2yrs"), credit["SeriousDlqin2yrs"]
     yield Case("Give Me Some Credit, missing values, depth 4", X, y, {"max_depth": 4, "min_child_weight": 5})
+    prices = housing["median_house_value"] / 1e5
+    beans_y = beans["Class"]
+    for name, table_, labels, regression, directions in (
+        (
+            "California housing",
+            columns_of(housing),
+            prices,
+            True,
+            {"housing_median_age": 1, "households": -1, "median_income": 1},
+        ),
+        ("Dry Bean", beans.drop(columns="Class"), beans_y, False, {"Area": 1, "Extent": -1, "ShapeFactor4": 1}),
+        ("Adult", adult.drop(columns="label"), adult["label"], False, {"Age": 1, "EdNum": 1, "Sex_Female": -1}),
+        ("Give Me Some Credit", X, y, False, {"age": -1, "DebtRatio": 1, "NumberOfTimes90DaysLate": 1}),
+    ):
+        held: list[dict[str, Any]] = [{"reg_alpha": 1.0}, {"max_delta_step": 0.7}]
+        held += [{"monotone_constraints": directions}, {"monotone_constraints": directions, "reg_alpha": 1.0}]
+        for depth, params in zip(DEPTHS[name], held, strict=True):
+            what = " and ".join("directions" if key == "monotone_constraints" else key for key in params)
+            yield Case(f"{name}, {what}, depth {depth}", table_, labels, params | {"max_depth": depth}, regression)
+
+
+DEPTHS = {
+    "California housing": (3, 4, 5, 6),
+    "Dry Bean": (4, 3, 3, 4),
+    "Adult": (5, 6, 4, 3),
+    "Give Me Some Credit": (6, 5, 6, 5),
+}
+"""Of the cases with penalties and bounds, in their order: each has all depths from 3 to 6 over all tables."""
+
+
+def columns_of(housing: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of California housing."""
+    columns = housing.drop(columns=["median_house_value", "ocean_proximity"])
+    return columns.assign(ocean_proximity=housing["ocean_proximity"].astype("category"))
+
+
+def _of_objectives(X: pd.DataFrame, value: pd.Series[Any]) -> Iterator[Case]:
+    """Yield the other objectives, with labels derived from house values: shares, grades, times, some unknown."""
+    rng = np.random.default_rng(0)
+    rank = value.rank(pct=True).to_numpy()
+    grades, share = np.digitize(rank, [0.2, 0.4, 0.6, 0.8]), np.round(rank, 2).clip(0, 1)
+    time, unknown = value.to_numpy() / 1e5, rng.random(len(value)) < 0.3
+    bounds = np.stack([time, np.where(unknown, np.inf, time)], axis=1)
+    for objective in ("binary:hinge", "binary:logitraw", "multi:softmax"):
+        y = grades if objective == "multi:softmax" else grades > 2
+        yield Case(f"California housing, {objective}", X, y.astype(int), {"max_depth": 4, "objective": objective})
+    labels: dict[str, tuple[Any, dict[str, Any]]] = {
+        "reg:logistic": (share, {}),
+        "reg:squaredlogerror": (time, {}),
+        "reg:pseudohubererror": (time, {"huber_slope": 0.5}),
+        "reg:absoluteerror": (time, {}),
+        "reg:quantileerror": (time, {"quantile_alpha": [0.1, 0.9]}),
+        "survival:aft": (bounds, {"aft_loss_distribution_scale": 0.5}),
+        "survival:cox": (np.where(unknown, -time, time), {}),
+    }
+    for objective, (y, more) in labels.items():
+        yield Case(f"California housing, {objective}", X, y, {"max_depth": 4, "objective": objective, **more}, True)
+    qid = np.sort(rng.integers(0, len(X) // 30, len(X)))
+    for objective in RANKINGS:
+        y = grades // 3 if objective == "rank:map" else grades
+        yield Case(f"California housing, {objective}", X, y, {"max_depth": 4, "objective": objective}, True, qid)
 
 
 def run(case: Case, trees: int, security: str = "strict") -> dict[str, Any]:
     """Return how one case compares."""
     kind = FedXGBRegressor if case.regression else FedXGBClassifier
+    kind = kind if case.qid is None else FedXGBRanker
+    groups = {} if case.qid is None else {"qid": case.qid}
     started = time.perf_counter()
-    model = kind(participants=SHARES, n_estimators=trees, security=security, **case.params).fit(case.X, case.y)
+    model: Any = kind(participants=SHARES, n_estimators=trees, security=security, **case.params)
+    model.fit(case.X, case.y, **groups)
     seconds = time.perf_counter() - started
-    parity = compare_with_xgboost(model, case.X, case.y)
+    parity = compare_with_xgboost(model, case.X, case.y, **groups)
     return {
         "case": case.name,
         "rows": len(case.X),
@@ -114,8 +182,16 @@ def is_same_sealed(parity: Parity) -> bool:
 
 
 def is_for(case: Case, security: str) -> bool:
-    """Return whether such a training takes the case: sealed ones take no more than two classes."""
-    return security != "sealed" or case.regression or len(np.unique(case.y)) == 2
+    """Return whether such a training takes the case: sealed ones take no more than two classes, and some objectives.
+
+    Before 3.4, xgboost has other gains where an L1 penalty meets directions.
+    """
+    if {"reg_alpha", "monotone_constraints"} <= set(case.params) and has_older_rules(xgboost.__version__):
+        return False
+    usual = "reg:squarederror" if case.regression else "binary:logistic"
+    loss = OBJECTIVES[case.params.get("objective", usual)]
+    is_covered = facts_of(security).scales(loss, False) is not None
+    return is_covered and (security != "sealed" or case.regression or len(np.unique(case.y)) == 2)
 
 
 def main() -> None:

@@ -180,7 +180,9 @@ class PlainBoosting:
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:
-            if not params.facts.is_exact or (params.constrained and reference.is_held(node, rules)):
+            if not params.facts.is_exact:
+                return None
+            if params.constrained and any(reference.is_held(side, rules) for side in (node.left, node.right)):
                 return None
             return reference.gain(node, scale.f_g, scale.f_h, lam, *more)
 
@@ -242,15 +244,22 @@ def plain_trees(
     if qid is not None:
         beside = read_groups(np.asarray(qid), Origin("qid"))
         weights = None if weights is None else weights_of_groups(weights, beside, Origin("weight"))
-    read = {name: Table.read(data, name) for name, data in tables.items()}
-    given = model.monotone_constraints
-    directions = directions_of_tables(given, read, getattr(model, "_columns_", None), "monotone_constraints")
-    plain = PlainBoosting(list(read.values()), params, directions=directions)
+    read, directions = tables_of(model, tables)
+    plain = PlainBoosting(read, params, directions=directions)
     key = "" if model.random_state is None else f"random_state {model.random_state}"
     custom = model.objective if callable(model.objective) else None
     trees = plain.train(labels, weights, model.base_score, key, custom, followed, start, beside)
     assert tuple(plain.tree_scales) == (model.partial_models_[0].tree_scales or ()), "trees have other scales"
     return trees
+
+
+def tables_of(
+    model: FedXGBClassifier | FedXGBRegressor, tables: dict[str, pd.DataFrame]
+) -> tuple[list[Table], Mapping[str, Directions]]:
+    """Return the tables that an estimator was fitted with, and the directions of their columns."""
+    read = {name: Table.read(data, name) for name, data in tables.items()}
+    given, columns = model.monotone_constraints, getattr(model, "_columns_", None)
+    return list(read.values()), directions_of_tables(given, read, columns, "monotone_constraints")
 
 
 def as_numbers(

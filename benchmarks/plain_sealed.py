@@ -24,7 +24,7 @@ from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.data.table import Table
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.tree.nodes import Leaf
-from plain_boosting import WEIGHT_BITS, PlainBoosting, as_numbers, level_by_level
+from plain_boosting import WEIGHT_BITS, PlainBoosting, as_numbers, level_by_level, tables_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -202,7 +202,8 @@ def answer_to(
     """
     part = model.partial_models_[0]
     labels, weights, start = as_numbers(model, y, weight, base_margin)
-    plain = SealedBoosting([Table.read(data, name) for name, data in tables.items()], part.params)
+    read, directions = tables_of(model, tables)
+    plain = SealedBoosting(read, part.params, directions=directions)
     key = "" if model.random_state is None else f"random_state {model.random_state}"
     known = Labels(labels, weights, base_score=model.base_score, base_margin=start)
     rows = [] if evaluation is None else [[_like(plain, m, data) for m, data in enumerate(evaluation.values())]]

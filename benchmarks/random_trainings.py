@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mpfedxgb.schema.training import OF_OBJECTIVES
+
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
 
@@ -38,6 +40,7 @@ class Training:
     evaluation_weight: Floats | None = None
     curve: str = ""
     base_margin: Floats | None = None
+    qid: npt.NDArray[np.int64] | None = None
 
     @property
     def rows(self) -> int:
@@ -58,6 +61,16 @@ class Training:
     def evaluation_labels(self) -> npt.NDArray[Any]:
         """The labels of the other rows."""
         return self.y[self.rows :]
+
+    @property
+    def groups(self) -> npt.NDArray[np.int64] | None:
+        """The groups of the training rows, sorted, if rows are ranked."""
+        return None if self.qid is None else self.qid[: self.rows]
+
+    @property
+    def evaluation_groups(self) -> npt.NDArray[np.int64] | None:
+        """Those of the other rows."""
+        return None if self.qid is None else self.qid[self.rows :]
 
     @property
     def start(self) -> Floats | None:
@@ -118,6 +131,9 @@ def random_training(seed: int) -> Training:
     tables = _dealt(rng, frame)
     y = _OBJECTIVES[objective](rng, _signal(rng, frame))
     weight = _weights(rng, rows) if rng.random() < 0.3 else None
+    qid = _groups(rng, rows) if objective.startswith("rank:") else None
+    if qid is not None and weight is not None:
+        weight = weight[np.searchsorted(qid[:rows], qid[:rows])]
     if _has_classes(objective):
         classes = np.union1d(y, [0, 1])
         y[: len(classes)] = classes  # each is there, also among rows that count
@@ -143,13 +159,14 @@ def random_training(seed: int) -> Training:
         params["objective"] = objective
     params |= _further_options(rng, objective, is_paper, evaluates)
     shares = rng.choice([0.0, 0.5, 2.0], OTHER_ROWS) + 1e-3 if evaluates and rng.random() < 0.4 else None
-    params |= {"insecure_seed": seed} | _weighs_more(rng, objective, is_paper)
+    shares = None if qid is not None else shares  # groups are weighed as a whole
+    params |= {"insecure_seed": seed} | _of_ranks_and_times(rng, objective) | _weighs_more(rng, objective, is_paper)
     start = _base_margin(rng, objective, y) if rng.random() < 0.15 else None
     params |= {} if is_paper else _dropped_trees(rng)
     if rng.random() < 0.1:
         params["missing"] = _NOWHERE
     params |= {} if is_paper else _bounded_weights(rng, frame)
-    drawn = Training(seed, objective, params, tables, y, weight, evaluates, shares, curve, start)
+    drawn = Training(seed, objective, params, tables, y, weight, evaluates, shares, curve, start, qid)
     has_three = len(tables) > 2 and not is_paper
     return coordinated(drawn) if has_three and np.random.default_rng([seed, 2]).random() < 0.2 else drawn
 
@@ -174,14 +191,15 @@ def random_sealed_training(seed: int) -> Training:
     of 0, which is refused, becomes another.
     """
     drawn, rng = random_training(seed), np.random.default_rng([seed, 1])
-    objective, y, weight, params = drawn.objective, drawn.y, drawn.weight, _on_secrets(drawn)
+    objective, y, weight, params = drawn.objective, drawn.y, drawn.weight, _on_secrets(drawn, rng)
     if objective in _ON_SECRETS:
         y = y * (rng.choice([1.0, 1.0, 1e-6, 1e3]) if objective in _OF_MEANS else 1)
     elif drawn.has_classes:
         objective, y = "binary:logistic", (y > y.min()).astype(np.int64)
         y[:2] = 0, 1  # as in `random_training`, and these two count
     else:
-        objective = params["objective"] = "reg:squarederror"
+        objective, y = "reg:squarederror", y if y.ndim == 1 else y[:, 0]
+        params["objective"] = objective
         if rng.random() < 0.2:
             y = y / max(1e-9, float(np.abs(y).max())) * rng.choice([1e-9, 1e-6, 4e8])
         elif rng.random() < 0.05:
@@ -209,7 +227,7 @@ def random_sealed_training(seed: int) -> Training:
     )
 
 
-def _on_secrets(drawn: Training) -> dict[str, Any]:
+def _on_secrets(drawn: Training, rng: Rng) -> dict[str, Any]:
     """Return the parameters of a training that go with a sealed one."""
     others = {
         "objective",
@@ -219,11 +237,14 @@ def _on_secrets(drawn: Training) -> dict[str, Any]:
         "rate_drop",
         "one_drop",
         *(name for name, _ in _PARAMETERS.values()),
+        *OF_OBJECTIVES,
     }
     others -= {"objective", "tweedie_variance_power"} if drawn.objective in _ON_SECRETS else set()
     params = {k: v for k, v in drawn.params.items() if k not in others}
     if "tweedie_variance_power" in params:
         params["tweedie_variance_power"] = max(params["tweedie_variance_power"], 1.03125)
+    if drawn.objective == "count:poisson":
+        params["max_delta_step"] = float(rng.choice([0.0, 0.1, 0.7, 2.5]))
     return params
 
 
@@ -345,6 +366,34 @@ def _shares(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
     return np.asarray((1 / (1 + np.exp(-signal))).round(2))
 
 
+def _grades(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    return _classes(rng, signal).astype(np.float64)
+
+
+def _times(rng: Rng, signal: Floats) -> Floats:
+    times = np.exp(np.clip(signal, -4, 4)) * rng.choice([0.1, 1.0, 1e3])
+    return np.asarray(times.round(int(rng.choice([0, 1, 6]))) + 0.01)
+
+
+def _bounds(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    """Return lower and upper bounds: times that are known, not over, begun at an unknown time, or between two."""
+    times, kind = _times(rng, signal), rng.integers(0, 4, len(signal))
+    upper = np.where(kind == 1, np.inf, times * np.where(kind == 3, 1.5, 1))
+    return np.stack([np.where(kind == 2, 0, times), upper], axis=1)
+
+
+def _signed_times(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    times = _times(rng, signal) * rng.choice([-1, 1, 1], len(signal))
+    times[0] = abs(times[0])  # an event at least
+    return np.asarray(times)
+
+
+def _groups(rng: Rng, rows: int) -> npt.NDArray[np.int64]:
+    """Return the groups of all rows, sorted among those of the training and among the others."""
+    size = int(rng.integers(2, 60))
+    return np.concatenate([np.sort(rng.integers(0, max(1, count // size), count)) for count in (rows, OTHER_ROWS)])
+
+
 def _weights(rng: Rng, rows: int) -> Floats:
     kind = rng.choice(["steps", "spread", "ones and zeros", "small", "large"])
     kinds: dict[str, Callable[[], Floats]] = {
@@ -374,6 +423,11 @@ _OBJECTIVES: dict[str, Callable[[Rng, Floats], npt.NDArray[Any]]] = {
     "reg:tweedie": _claims,
     "reg:absoluteerror": _amounts,
     "reg:quantileerror": _amounts,
+    "rank:ndcg": _grades,
+    "rank:pairwise": _grades,
+    "rank:map": _two_classes,
+    "survival:aft": _bounds,
+    "survival:cox": _signed_times,
     "custom": _amounts,
     "custom classes": _two_classes,
 }
@@ -435,6 +489,24 @@ _PARAMETERS = {
 """What a loss depends on."""
 
 
+def _of_ranks_and_times(rng: Rng, objective: str) -> dict[str, Any]:
+    """Return what rankings and survival times depend on, and now and then several quantiles."""
+    if objective == "survival:aft":
+        distribution = str(rng.choice(["normal", "logistic", "extreme"]))
+        return {"aft_loss_distribution": distribution, "aft_loss_distribution_scale": float(rng.choice([0.3, 1, 2]))}
+    if objective == "reg:quantileerror" and rng.random() < 0.3:
+        return {"quantile_alpha": [0.1, 0.6]}
+    if not objective.startswith("rank:"):
+        return {}
+    return {
+        "lambdarank_pair_method": str(rng.choice(["topk", "topk", "topk", "mean"])),
+        "lambdarank_num_pair_per_sample": [None, 1, 4][int(rng.integers(3))],
+        "lambdarank_normalization": bool(rng.random() < 0.7),
+        "lambdarank_score_normalization": bool(rng.random() < 0.7),
+        "ndcg_exp_gain": bool(rng.random() < 0.7),
+    }
+
+
 def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) -> dict[str, Any]:
     """Return what most trainings leave as it is."""
     params: dict[str, Any] = {}
@@ -469,6 +541,11 @@ _METRICS = {
     "reg:gamma": ["gamma-deviance", "gamma-nloglik", "mape"],
     "reg:tweedie": ["tweedie-nloglik@1.2", "tweedie-nloglik@1.5", "rmsle"],
     "reg:squaredlogerror": ["rmsle", "rmse"],
+    "rank:ndcg": ["ndcg", "ndcg@3-"],
+    "rank:pairwise": ["ndcg@5"],
+    "rank:map": ["map", "pre@2", "ndcg@4"],
+    "survival:aft": ["aft-nloglik", "interval-regression-accuracy"],
+    "survival:cox": ["cox-nloglik"],
 }
 """Metrics that go with an objective; the others predict a number."""
 

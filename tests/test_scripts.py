@@ -1,7 +1,7 @@
 """Scripts as people write them for xgboost, with the import and the table changed and nothing else, in strict.
 
 Those beside this file give xgboost's results, for nothing in them is drawn at random but where they only ask whether a
-result is good. What is still refused is refused by name, and the script runs as soon as it is not.
+result is good.
 """
 
 from __future__ import annotations
@@ -17,34 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import mpfedxgb
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.errors import SettingsError, UnknownParameterError
-from mpfedxgb.schema.training import BY_NAME
 from support.xgboost_versions import IS_3_4
 
 HERE = Path(__file__).parent / "scripts"
 OWN = sorted(path.stem for path in HERE.glob("*.py"))
 OTHERS = Path(__file__).parents[2] / "shared" / "scripts"
-
-NEEDS = {
-    "credit": ("reg_alpha", "scale_pos_weight"),
-    "search": ("reg_alpha", "max_delta_step", "scale_pos_weight", "num_parallel_tree"),
-    "monotone": ("constrained",),
-    "losses": ("max_delta_step",),
-    "rank": ("FedXGBRanker",),
-    "train_cv": ("reg_alpha",),
-    "types": ("missing",),
-    "pipeline": ("booster",),
-    "s01_credit": ("reg_alpha", "scale_pos_weight"),
-    "s02_search": ("reg_alpha", "max_delta_step", "scale_pos_weight", "num_parallel_tree", "colsample_bylevel"),
-    "s03_monotone": ("constrained",),
-    "s06_rank": ("FedXGBRanker",),
-    "s07_train_cv": ("reg_alpha",),
-    "s09_types": ("missing",),
-    "s10_pipeline": ("booster",),
-}
-"""What a script needs and this version may still refuse."""
 
 OF_3_4 = ("search", "losses")
 """Scripts that xgboost answers otherwise before 3.4: where L1 meets clipped weights, and of absolute errors."""
@@ -63,18 +41,6 @@ def imports(names: list[str]) -> str:
     return "; ".join([*ours, *(f"from xgboost import {name}" for name in names if not name.startswith("XGB"))])
 
 
-def refused(name: str) -> list[str]:
-    """Return what of a script's needs is not there yet."""
-    return [need for need in NEEDS.get(name, ()) if not is_there(need)]
-
-
-def is_there(need: str) -> bool:
-    """Return whether strict has a parameter, or the package a class."""
-    if need.startswith("Fed"):
-        return hasattr(mpfedxgb, need)
-    return need in BY_NAME and all(rule.mode != "strict" for rule in BY_NAME[need].modes)
-
-
 def run(source: str, name: str) -> dict[str, Any]:
     """Run a script and return its names."""
     names: dict[str, Any] = {"__name__": name}
@@ -82,24 +48,11 @@ def run(source: str, name: str) -> dict[str, Any]:
     return names
 
 
-def run_federated(source: str, name: str) -> dict[str, Any] | None:
-    """Run a changed script; None if it was refused, by the name of something that it needs."""
-    missing = refused(name)
-    if not missing:
-        return run(changed(source), name)
-    with pytest.raises((UnknownParameterError, SettingsError, ImportError, ValueError)) as caught:
-        run(changed(source), name)
-    assert any(need in str(caught.value) for need in missing)
-    return None
-
-
 @pytest.mark.parametrize("name", OWN)
 def test_scripts_give_xgboosts_results(name: str) -> None:
     """Of all participants together, to what float32 leaves of digits."""
     source = (HERE / f"{name}.py").read_text()
-    names = run_federated(source, name)
-    if names is None:
-        return
+    names = run(changed(source), name)
     models = [value for value in names.values() if isinstance(value, (FedXGBClassifier, FedXGBRegressor))]
     assert {model.security for model in models} <= {"strict"}
     if name in OF_3_4 and not IS_3_4:
@@ -128,5 +81,5 @@ def test_scripts_of_others_run(name: str, monkeypatch: pytest.MonkeyPatch, capsy
     small = {reader: first_rows(getattr(common, reader)) for reader in ("credit", "housing", "titanic", "beans")}
     monkeypatch.setitem(sys.modules, "common", SimpleNamespace(**small))
     source = re.sub(r"n_estimators=\d+", "n_estimators=2", (OTHERS / f"{name}.py").read_text())
-    if run_federated(source.replace("num_boost_round=15", "num_boost_round=2"), name) is not None:
-        assert capsys.readouterr().out.splitlines()[-1].startswith(name[:3])
+    run(changed(source.replace("num_boost_round=15", "num_boost_round=2")), name)
+    assert capsys.readouterr().out.splitlines()[-1].startswith(name[:3])

@@ -192,7 +192,9 @@ def page_of_settings() -> Iterator[str]:
         head, title = f"**`[{table.name}]`**", f"**{title.removesuffix('.')}**" if title else ""
         yield _row(head, _who(table.who), "", "", title, notes.get((head, head), ""))
         for key in table.keys if table.name != "training" else ():
-            default = {REQUIRED: "needed", None: "", (): "`[]`"}.get(key.default if key.kind.name != "table" else None)
+            default = {REQUIRED: "needed", None: "", (): "`[]`"}.get(
+                None if isinstance(key.default, dict) else key.default
+            )
             shown = f"`{_toml(key.default).format(**words)}`" if default is None else default
             who = _who(key.who if key.who != ALL else table.who) + (", the same" if key.same else "")
             note = notes.get((head, f"`{key.name}`"), "")

@@ -261,9 +261,9 @@ def held_leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, rules: Rules, learning_r
 
 
 def is_held(node: RefNode, rules: Rules) -> bool:
-    """Return whether the weight of a leaf in a node is one of its bounds, and another without them."""
+    """Return whether a node is a leaf whose weight is one of its bounds, and another without them."""
     if isinstance(node, RefSplit):
-        return is_held(node.left, rules) or is_held(node.right, rules)
+        return False
     return weight(node.G, node.H, rules, node.bounds) != weight(node.G, node.H, rules, Bounds())
 
 

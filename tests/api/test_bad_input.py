@@ -213,9 +213,6 @@ SETTINGS = {
     "callbacks that are none": Case(
         ("callbacks: 3", "functions of a RoundReport, or objects with before_training"), params={"callbacks": [3]}
     ),
-    "a generator as random_state": Case(
-        ("random_state=", "integer, or None"), params={"random_state": np.random.default_rng(0)}
-    ),
     "random_state True": setting("random_state", True, "integer, or None"),
     "a seed below 0": Case(("insecure_seed", "-1", "0 or more"), params={"insecure_seed": -1}),
     "a seed in words": Case(("insecure_seed", "'a'", "integer"), params={"insecure_seed": "a"}),

@@ -42,7 +42,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "log-loss": {"objective": "binary:logistic"},
     "softmax": {"objective": "multi:softprob", "num_class": 3},
     "squared error": {"objective": "reg:squarederror"},
-    "poisson": {"objective": "count:poisson"},
+    "poisson": {"objective": "count:poisson", "max_delta_step": 0.0},
     "pseudo-Huber": {"objective": "reg:pseudohubererror"},
     "hinge": {"objective": "binary:hinge"},
     "shares": {"objective": "reg:logistic"},

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from mpfedxgb import Federation, FedXGBClassifier, join
+from mpfedxgb.api.models import load_parts
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import Code, PeerFailedError, RefusedError, SettingsError
 from mpfedxgb.federation import role as roles
@@ -316,3 +317,21 @@ def test_the_demo_of_three(tmp_path: Path, shell: Shell) -> None:
     assert "same trees" in shell.out
     assert "3 participants, of whom retail is the coordinator too" in " ".join(shell.out.split())
     assert {path.name.partition(".")[0] for path in (tmp_path / "d").iterdir()} == set(NAMES.values())
+
+
+def test_simulations_from_the_command_line(tmp_path: Path, shell: Shell) -> None:
+    """`simulate --coordinator` trains the same model by the protocol and in the clear; the paper's way is refused."""
+    frame = PEOPLE[FEATURES].assign(label=labels(PEOPLE, "binary"))
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    words = ("simulate", tmp_path / "people.csv", "--label", "label", "--participants", 3, "--trees", 2)
+    trees = []
+    for security in ("strict", "none"):
+        out = tmp_path / security
+        assert shell.run(*words, "--coordinator", "P2", "--security", security, "--out", out) == 0
+        parts = load_parts(out)
+        assert [part.name for part in parts] == ["P1", "P3", "P2"]
+        trees.append(join(parts).trees)
+    assert trees[0] == trees[1]
+    paper = ("--security", "paper", "--min-child-weight", 0, "--out", tmp_path / "paper")
+    assert shell.run(*words, "--coordinator", "P2", *paper) == ExitCode.USER
+    assert "permutes everybody's features" in shell.err

@@ -505,6 +505,7 @@ WORSE: dict[str, list[Any]] = {
     "texts": ["a", 3, [1], [""], ["a", "a"], [["a"]], [True]],
     "text": [3, True, "", "a\u0007b", LONG, ["a"], 1.5],
     "choice": [3, True, "", "nothing known", ["info"], LONG],
+    "directions": ["income", 3, True, ["income"], {"income": 2}, {"income": True}, {"income": "1"}],
     "table": ["telecom", 3, True, ["telecom"], {"nobody": "x:1"}],
 }
 KINDS = {
@@ -548,6 +549,7 @@ KINDS = {
         "id": "text",
         "align": "flag",
         **dict.fromkeys(("features", "drop", "categorical", "numeric", "missing"), "texts"),
+        "monotone": "directions",
         **dict.fromkeys(("delimiter", "encoding", "decimal"), "text"),
     },
     "align": {

@@ -11,17 +11,12 @@ from hypothesis import strategies as st
 
 from mpfedxgb import FedXGBClassifier, FedXGBRanker, FedXGBRegressor, join
 from mpfedxgb.boosting.objectives import NAMED
-from mpfedxgb.schema.training import BY_NAME
 from plain_boosting import plain_trees
+from support.bounds import has_bounds
 from support.property_tests import examples
 from support.small_problems import Problem, problem_for, small_problem
 
 KINDS = ("binary", "regression", "counts", "classes")
-
-
-def has_bounds(security: str) -> bool:
-    """Return whether a mode has L1 penalties, clipped weights and directions of columns."""
-    return all(rule.mode != security for rule in BY_NAME["constrained"].modes)
 
 
 def fit(problem: Problem, **params: Any) -> FedXGBClassifier | FedXGBRegressor:

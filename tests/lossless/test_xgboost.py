@@ -13,7 +13,7 @@ import xgboost
 
 import parity
 from experiments.data import ADULT_COLUMNS, ADULT_WORDS
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
+from mpfedxgb import FedXGBClassifier, FedXGBRanker, FedXGBRegressor, join
 from mpfedxgb.boosting.join import JoinedSplit
 from mpfedxgb.errors import UserError
 from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN
@@ -86,7 +86,12 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "reg:tweedie": {"tweedie_variance_power": 1.2},
     "reg:pseudohubererror": {"huber_slope": 2.5},
     "reg:absoluteerror": {},
-    "reg:quantileerror": {"quantile_alpha": 0.8},
+    "reg:quantileerror": {"quantile_alpha": [0.2, 0.8]},
+    "rank:ndcg": {"lambdarank_num_pair_per_sample": 5},
+    "rank:pairwise": {"lambdarank_normalization": False},
+    "rank:map": {"lambdarank_score_normalization": False},
+    "survival:aft": {"aft_loss_distribution": "logistic", "aft_loss_distribution_scale": 0.8},
+    "survival:cox": {},
 }
 """Objectives besides the usual ones, and their parameters."""
 
@@ -96,17 +101,18 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 def test_other_objectives(objective: str, weighted: bool) -> None:
     """The same trees where xgboost has the same algorithm; exported, it predicts the same in any case."""
     problem = problem_for(objective, 60, rows=400, weighted=weighted)
-    y = problem.y
+    y, qid = problem.y, problem.qid
     params: dict[str, Any] = {"n_estimators": 3, "max_depth": 4, "max_bin": 10, "security": "none"}
-    model: Any = (FedXGBRegressor if problem.kind == "regression" else FedXGBClassifier)(
+    numbers = FedXGBRegressor if qid is None else FedXGBRanker
+    model: Any = (numbers if problem.kind == "regression" else FedXGBClassifier)(
         objective=objective, **params, **OBJECTIVES[objective]
     )
-    model.fit(problem.tables, y, sample_weight=problem.weight)
+    model.fit(problem.tables, y, sample_weight=problem.weight, **({} if qid is None else {"qid": qid}))
     if model.partial_models_[0].params.loss.averages and not IS_3_4:
         with pytest.raises(UserError, match="install xgboost 3"):
             compare_with_xgboost(model, problem.whole, y, problem.weight)
     else:
-        assert_same(compare_with_xgboost(model, problem.whole, y, problem.weight), compared=1)
+        assert_same(compare_with_xgboost(model, problem.whole, y, problem.weight, qid=qid), compared=1)
 
     booster = model.to_xgboost()
     data = xgboost.DMatrix(problem.whole[booster.feature_names], enable_categorical=True)
@@ -389,7 +395,9 @@ def test_gradients_beyond_float32() -> None:
     """Counts that a first step overshoots by far: where e^margin is beyond float32 the comparison ends, and says so."""
     X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 3})
     y = np.where(X["a"] < 5, 100.0, 1.0)
-    model = FedXGBRegressor(objective="count:poisson", base_score=0.9, learning_rate=1.0, n_estimators=3, reg_lambda=0)
+    model = FedXGBRegressor(
+        objective="count:poisson", base_score=0.9, learning_rate=1.0, n_estimators=3, reg_lambda=0, max_delta_step=0
+    )
     parity = compare_with_xgboost(model.fit(X, y), X, y)
 
     assert_same(parity)

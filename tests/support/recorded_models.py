@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
+from mpfedxgb import FedXGBClassifier, FedXGBRanker, FedXGBRegressor, join
 from mpfedxgb.boosting.join import JoinedTree
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.tree import Leaf
@@ -64,6 +64,7 @@ class Recorded:
     weight: list[float] | None
     cuts: dict[str, list[float]]
     trees: list[Any]
+    qid: list[int] | None = None
 
     @property
     def table(self) -> pd.DataFrame:
@@ -71,19 +72,29 @@ class Recorded:
         frame = pd.DataFrame(self.columns)
         return frame.astype(dict.fromkeys(frame.columns.intersection(["w"]), "category"))
 
+    @property
+    def labels(self) -> Any:
+        """The labels; a bound that is not there is infinite, which a record cannot hold."""
+        if self.objective != "survival:aft":
+            return np.array(self.y)
+        return np.array([[low, np.inf if high is None else high] for low, high in self.y])
+
     def fit(self, **params: Any) -> Model:
         """Return the model that the federation trains, its columns dealt to two participants in turns."""
         options: dict[str, Any] = self.params | params
         model: Model
         if self.objective.startswith(("binary:", "multi:")):
             model = FedXGBClassifier(objective=self.objective, **options)
+        elif self.qid is not None:
+            model = FedXGBRanker(objective=self.objective, **options)
         else:
             model = FedXGBRegressor(objective=LOSSES.get(self.objective, self.objective), **options)
         table = self.table
         half = -(-table.shape[1] // 2)
         tables = {"bank": table.iloc[:, :half], "shop": table.iloc[:, half:]}
         weight = None if self.weight is None else np.array(self.weight)
-        return model.fit(tables, np.array(self.y), sample_weight=weight)
+        groups: dict[str, Any] = {} if self.qid is None else {"qid": self.qid}
+        return model.fit(tables, self.labels, sample_weight=weight, **groups)
 
 
 def read_models(path: Path = MODELS) -> list[Recorded]:
@@ -93,7 +104,8 @@ def read_models(path: Path = MODELS) -> list[Recorded]:
 
 def write_models(models: Sequence[Recorded], path: Path = MODELS) -> None:
     """Write records, one in a line."""
-    lines = [json.dumps(asdict(one), separators=(",", ":"), allow_nan=False) for one in models]
+    kept = [{key: value for key, value in asdict(one).items() if key != "qid" or value is not None} for one in models]
+    lines = [json.dumps(one, separators=(",", ":"), allow_nan=False) for one in kept]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -122,7 +134,7 @@ def our_trees(model: Model, table: pd.DataFrame) -> list[Any]:
             edges = cuts[node.feature]
             assert node.threshold is not None
             bins = len(edges) + 1
-            if np.isfinite(node.threshold):
+            if not np.isposinf(node.threshold):
                 bins = int(np.searchsorted(edges, np.float32(node.threshold), side="right"))
         missing_left = bool(node.missing_left and table[node.feature].isna().any())
         sides = nested(tree, node.left), nested(tree, node.right)

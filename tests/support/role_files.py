@@ -86,6 +86,7 @@ _DATA: dict[str, Any] = {
     "features": ["age", "income", "city"],
     "categorical": ["city"],
     "numeric": ["income"],
+    "monotone": {"income": 0},
     "delimiter": ";",
     "encoding": "cp1252",
     "decimal": ",",
@@ -191,6 +192,8 @@ class Raw(str):
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_value(inner)}' for key, inner in value.items())} }}"
     return str(value) if isinstance(value, Raw) else json.dumps(value)
 
 

@@ -415,6 +415,7 @@ class FederatedModel(FittedModel):
             name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}
             for (name, table), r in zip(tables.items(), results, strict=True)
         }
+        self.monotone_constraints_ = {name: dict(own) for name, own in given.directions.items()}
         self.evals_result_ = results[0].metrics
         self._judgement = results[0].judgement
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score

@@ -57,7 +57,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     reg_alpha : float, default 0.0
         L1 penalty on leaf weights.
     max_delta_step : float or None
-        Most that a leaf may weigh before learning_rate; 0 for no bound. None: 0.
+        Most that a leaf may weigh before learning_rate; 0 for no bound. None: 0.7 with count:poisson, otherwise 0.
     monotone_constraints : tuple, list, str or dict or None
         Columns with which predictions may only rise (1), or only fall (-1). A tuple or list in the order of the
         columns, a text such as '(1,-1,0)', or a dict by column; of one table per participant, a dict by column, or one

@@ -226,7 +226,7 @@ class Active:
 
         `rows` are those inside each leaf, by place; evaluation rows are counted behind training rows. Their margins
         grow by the leaf's weight. A leaf's gain is 0. In a constrained training `held` says, by place, at which bound a
-        weight is held, None for those within their bounds; nobody knows gains of splits above a held leaf.
+        weight is held, None for those within their bounds. Gains are those without bounds, and None above a held leaf.
         """
         leaves = [Leaf(0, 0.0)] * len(rows)
         gains = []
@@ -255,8 +255,8 @@ class Active:
                 elif node is not None:
                     left, right = sums[node.left], sums[node.right]
                     sums[number] = left[0] + right[0], left[1] + right[1]
-                    is_held[number] = is_held[node.left] or is_held[node.right]
-                    own_gains[number] = None if is_held[number] else split_gain(left, right, f_g, f_h, penalties)
+                    known = not (is_held[node.left] or is_held[node.right])
+                    own_gains[number] = split_gain(left, right, f_g, f_h, penalties) if known else None
             gains.append(own_gains)
         if self.dropout is not None:
             self.dropout.close_round(trees, rows, leaves, self.margins)

@@ -29,6 +29,7 @@ from mpfedxgb.cli.labels import check_beside, choose_evaluation_rows, fit, score
 from mpfedxgb.cli.uplift import compare_alone
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.csv_format import CsvFormat
+from mpfedxgb.data.directions import read_direction
 from mpfedxgb.data.files import read_table, write_table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.modes.facts import NONE_WARNING, facts_of
@@ -101,6 +102,9 @@ def simulate(
     holdout: Annotated[float, typer.Option(help="Share of the rows to keep back and score the model on.")] = 0.0,
     eval_metric: Annotated[
         str, typer.Option(help=f"Metrics to tell, the last of which decides about stopping: {', '.join(METRICS)}.")
+    ] = "",
+    monotone: Annotated[
+        str, typer.Option(help="Columns with which predictions may only rise (1) or fall (-1): income=1,age=-1.")
     ] = "",
     drop: Annotated[str, typer.Option(help=_DROP)] = "",
     categorical: Annotated[str, typer.Option(help="Columns to read as words though they look like numbers: a,b.")] = "",
@@ -275,6 +279,7 @@ def simulate(
         participants=dealt,
         coordinator=coordinator,
         objective=objective,
+        monotone_constraints=parse_directions(monotone),
         # generated: arguments
         n_estimators=trees,
         num_parallel_tree=num_parallel_tree,
@@ -349,6 +354,19 @@ def simulate(
     typer.echo(f"pages to look at: mpfedxgb report {out}")
 
 
+def parse_directions(text: str) -> dict[str, int]:
+    """Return the direction of each column, from texts such as income=1,age=-1."""
+    directions = {}
+    for one in listed(text):
+        name, _, value = one.rpartition("=")
+        if not name:
+            raise SettingsError(
+                f"--monotone {text!r} is not understood; write income=1,age=-1", "value", "monotone", text
+            )
+        directions[name.strip()] = read_direction(value.strip(), f"--monotone {name.strip()}")
+    return directions
+
+
 def _check_out(out: Path, participants: int) -> None:
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out {out} is a file; give a folder for the models", "file", "out", out)
@@ -416,7 +434,8 @@ def predict(
 def _predictions(active: PartialModel, margins: Floats) -> pd.DataFrame:
     """Return the prediction of every row; for a classifier the likeliest class and the probability of each."""
     if active.classes is None:
-        return pd.DataFrame({"prediction": active.params.loss.transform(margins)[0]})
+        loss = active.params.loss
+        return pd.DataFrame(dict(zip(loss.targets, loss.transform(margins), strict=True)))
     probabilities = active.params.loss.probabilities(margins).T
     result = pd.DataFrame(probabilities, columns=pd.Index([f"class_{name}" for name in active.classes]))
     result.insert(0, "prediction", np.array(active.classes)[probabilities.argmax(axis=1)])

@@ -14,6 +14,7 @@ from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.boosting.sampling import forget_private_key, label_commitment, label_salt, private_key
+from mpfedxgb.data.directions import Directions, check_directions
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.programs import Training
@@ -49,13 +50,15 @@ def brought(
     labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, rows.table.categories) for r in others]
-    fingerprint = training_fingerprint(settings, [rows.table, *tables], labels)
+    directions = _directions_of(settings, rows)
+    fingerprint = training_fingerprint(settings, [rows.table, *tables], labels, directions)
     files = _files(settings, fingerprint, restart, classes)
     commitment = None
     if labels is not None:
         key = private_key(state_folder(settings) / settings.session.name, os_entropy)
         commitment = label_commitment(label_salt(key), numbers_of(labels))
-    ids, data = [rows.ids, *(r.ids for r in others)], TrainData(rows.table, tables, labels)
+    ids = [rows.ids, *(r.ids for r in others)]
+    data = TrainData(rows.table, tables, labels, directions=directions)
     return Brought(Training(data, ids, files, settings.limits, cluster, commitment), files, fingerprint)
 
 
@@ -100,8 +103,20 @@ def _log_round(report: RoundReport) -> None:
     )
 
 
-def training_fingerprint(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
+def _directions_of(settings: RoleSettings, rows: Rows) -> Directions:
+    """Return the directions of this participant's columns, checked against its table."""
+    assert settings.data is not None
+    check_directions(rows.table, settings.data.monotone, f"{settings.role.name}: [data] monotone")
+    return settings.data.monotone
+
+
+def training_fingerprint(
+    settings: RoleSettings, tables: Sequence[Table], labels: Labels | None, directions: Directions | None = None
+) -> dict[str, Any]:
     """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
+    own = [] if labels is None else numbers_of(labels)
+    if directions:
+        own.append(np.array([directions.get(name, 0) for name in tables[0].names], np.float64))
     coordinator = settings.roster.coordinating_owner
     return {
         "session": settings.session_name,
@@ -109,7 +124,7 @@ def training_fingerprint(settings: RoleSettings, tables: Sequence[Table], labels
         "participants": list(settings.roster.owner_names),
         **({} if coordinator is None else {"coordinator": coordinator}),
         "parameters": settings.training.to_dict(),
-        "data": data_digest(tables, [] if labels is None else numbers_of(labels)),
+        "data": data_digest(tables, own),
     }
 
 

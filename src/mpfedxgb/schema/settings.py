@@ -9,6 +9,7 @@ from typing import Any
 from mpfedxgb.schema.training import (
     ADDRESS,
     BY_NAME,
+    DIRECTIONS,
     FLAG,
     LINK,
     NAME,
@@ -208,6 +209,8 @@ DATA = Table(
         Key("drop", TEXTS, (), "or the columns not to use"),
         Key("categorical", TEXTS, (), "columns to read as words even if they look like numbers"),
         Key("numeric", TEXTS, (), "columns that must hold numbers"),
+        Key("monotone", DIRECTIONS, {}, "1: predictions may only rise with it, -1: only fall; secret",
+            example={"income": 1}),
         Key("delimiter", TEXT, None, "what parts the values of CSV files, if it is not found out; or tab", example=";"),
         Key("encoding", TEXT, None, "the encoding of CSV files, if it is not UTF-8", example="cp1252"),
         Key("decimal", TEXT, None, "the decimal mark in CSV files, if it is not found out", example=","),

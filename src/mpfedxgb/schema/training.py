@@ -118,6 +118,7 @@ NAMES = Kind("names", "tuple[str, ...]", 'a list of names such as ["a", "b"]', (
 ADDRESS = Kind("address", "Address", 'an address such as "host:7701"')
 LINK = Kind("link", "Link", "a link in quotes")
 TABLE = Kind("table", "Mapping[str, Address]", "a table", (dict,))
+DIRECTIONS = Kind("directions", "Mapping[str, int]", "a table such as { income = 1 }", (dict,))
 ANYTHING = Kind("anything", "Any", "a value", (object,))
 """The module that uses it checks it: an objective, a metric, tables, a folder, a size of memory."""
 
@@ -251,7 +252,7 @@ PARAMETERS = (
     _of_all("reg_alpha", number(0.0, 1e9), 0.0, "L1 penalty on leaf weights", aliases=("alpha",),
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no L1 penalty"),)),
     _of_all("max_delta_step", number(0.0, 1e9), None, "most that a leaf may weigh before learning_rate; 0 for no bound",
-        more="None: 0.", example=0.7,
+        more="None: 0.7 with count:poisson, otherwise 0.", example=0.7,
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no clipped weights"),)),
     _of_xgboost("monotone_constraints", ANYTHING, None,
         "columns with which predictions may only rise (1), or only fall (-1)",

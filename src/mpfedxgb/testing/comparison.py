@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,10 @@ from mpfedxgb.data.table import FLOAT32_MAX
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.testing.rounding import (
     FLOAT32,
+    FREE,
+    Held,
     RoundedGradients,
+    Scored,
     float32_gradients,
     integer_gradients,
     integer_gradients_of_sealed,
@@ -43,6 +46,8 @@ SHARED_RATE = "before XGBoost 3.4 trees left out are scaled by the learning rate
 
 Edges = Mapping[str, npt.NDArray[np.float32]]
 Rows = npt.NDArray[np.bool_]
+Both = tuple[Held, Held]
+"""What weights of a node are held to in the federation, and in `xgboost`."""
 
 
 def has_older_rules(version: str) -> bool:
@@ -91,14 +96,6 @@ class Condition:
     missing_left: bool
 
 
-class Score(NamedTuple):
-    """The score of a split, and the least and the most that it may be."""
-
-    value: float
-    least: float
-    most: float
-
-
 def _beyond(a: float, b: float, error: float) -> float:
     """Return by how much two numbers differ beyond an error, relative to the larger."""
     return max(abs(a - b) - error, 0.0) / max(abs(a), abs(b), 1e-30)
@@ -121,7 +118,11 @@ class Comparison:
         loss: Objective,
         older_rules: bool,
         start: Floats | None = None,
+        directions: Sequence[int] = (),
     ) -> None:
+        step = joined.params.largest_step
+        self.root = Held(-step, step) if step else FREE
+        self.directions = directions or (0,) * len(columns)
         self.older_rules = older_rules
         self.joined, self.columns, self.edges, self.y, self.weight, self.loss = joined, columns, edges, y, weight, loss
         self.place = {(owner, f.name): i for i, (owner, f) in enumerate(joined.features)}
@@ -162,7 +163,7 @@ class Comparison:
                     )
                 if self.ties:
                     return
-            self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
+            self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool), (self.root, self.root))
             if self.difference:
                 return
             self.compared += 1
@@ -220,7 +221,7 @@ class Comparison:
         self._add(tree, node.left, class_, rows & left)
         self._add(tree, node.right, class_, rows & ~left)
 
-    def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool) -> None:
+    def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool, held: Both) -> None:
         """Hold two leaves of the same rows to what each model's own g and h make of them."""
         params, class_ = self.joined.params, self.joined.params.output_of(number)
         there = self._theirs_now.sums(class_, rows)
@@ -232,8 +233,8 @@ class Comparison:
         own = (
             replace(params, reg_lambda=self._ours_now.reg_lambda) if params.facts.hides_rows else params
         )  # lambda~ divides
-        expected, error = self._ours_now.sums(class_, rows).leaf(own)
-        expected_there, error_there = there.leaf(params)
+        expected, error = self._ours_now.sums(class_, rows).leaf(own, held[0])
+        expected_there, error_there = there.leaf(params, held[1])
         step = self._ours_now.leaf_step
         beyond = _beyond(ours, expected, error + step) + _beyond(theirs, expected_there, error_there)
         self.leaf_difference = max(self.leaf_difference, beyond)
@@ -242,21 +243,38 @@ class Comparison:
         if is_root and beyond > 1e-3 and abs(ours - theirs) > 1e-5:
             self.difference = f"tree {number} is a single leaf of {ours:.9g}, xgboost's one of {theirs:.9g}"
 
-    def _node(self, number: int, tree: JoinedTree, i: int, other: dict[str, Any], j: int, rows: Rows) -> None:
+    def _node(
+        self, number: int, tree: JoinedTree, i: int, other: dict[str, Any], j: int, rows: Rows, held: Both
+    ) -> None:
         node, is_leaf = tree[i], other["left_children"][j] == -1
         if isinstance(node, Leaf) and is_leaf:
             assert node.weight is not None
-            self._leaf(number, node.weight, float(other["split_conditions"][j]), rows, is_root=i == 0)
+            self._leaf(number, node.weight, float(other["split_conditions"][j]), rows, i == 0, held)
             return
         mine = None if isinstance(node, Leaf) else self._ours(node)
         yours = None if is_leaf else self._theirs(other, j)
         if mine != yours or isinstance(node, Leaf):
-            self._judge(f"tree {number}, node {i}", number, mine, yours, rows)
+            self._judge(f"tree {number}, node {i}", number, mine, yours, rows, held)
             return
         assert mine is not None
-        left = rows & self._left(mine)
-        self._node(number, tree, node.left, other, other["left_children"][j], left)
-        self._node(number, tree, node.right, other, other["right_children"][j], rows & ~left)
+        left, right = self._parted(mine, self.joined.params.output_of(number), rows, held)
+        side = rows & self._left(mine)
+        self._node(number, tree, node.left, other, other["left_children"][j], side, left)
+        self._node(number, tree, node.right, other, other["right_children"][j], rows & ~side, right)
+
+    def _parted(self, condition: Condition, class_: int, rows: Rows, held: Both) -> tuple[Both, Both]:
+        """Return what weights of both sides of a split are held to, here and there."""
+        side, parts = self._left(condition), []
+        for now, own in zip((self._ours_now, self._theirs_now), held, strict=True):
+            weights = [self._weight(now, class_, rows & some, own) for some in (side, ~side)]
+            parts.append(own.parted(self.directions[condition.column], *weights))
+        (left, right), (left_there, right_there) = parts
+        return (left, left_there), (right, right_there)
+
+    def _weight(self, now: RoundedGradients, class_: int, rows: Rows, held: Held) -> tuple[float, float]:
+        """Return a node's weight by one model's g and h, and how far it may be off as a bound."""
+        weight, error = now.sums(class_, rows).weight(now.reg_lambda, self.joined.params.reg_alpha, held)
+        return weight, error + now.bound_step + (FLOAT32 * abs(weight) if now is self._theirs_now else 0.0)
 
     def _ours(self, node: JoinedSplit) -> Condition:
         column = self.place[node.owner, node.feature]
@@ -284,19 +302,22 @@ class Comparison:
         present = codes < condition.bins if condition.category is None else codes != condition.category
         return np.where(np.isnan(codes), condition.missing_left, present)
 
-    def _judge(self, where: str, number: int, mine: Condition | None, yours: Condition | None, rows: Rows) -> None:
+    def _judge(
+        self, where: str, number: int, mine: Condition | None, yours: Condition | None, rows: Rows, held: Both
+    ) -> None:
         """Decide whether rounding makes two splits of one node a tie: each must be better by its own g and h."""
         class_ = self.joined.params.output_of(number)
-        a, b = (self._score(self._theirs_now, c, class_, rows) for c in (mine, yours))
-        ours_a, ours_b = (self._score(self._ours_now, c, class_, rows) for c in (mine, yours))
+        a, b = (self._score(self._theirs_now, c, class_, rows, held[1]) for c in (mine, yours))
+        ours_a, ours_b = (self._score(self._ours_now, c, class_, rows, held[0]) for c in (mine, yours))
         mine_here, yours_here = (self._allowed(self._ours_now, c, class_, rows) for c in (mine, yours))
         mine_there, yours_there = (self._allowed(self._theirs_now, c, class_, rows) for c in (mine, yours))
         ours_is_right = mine_here is not False and (ours_a.most >= ours_b.least or not yours_here)
-        slack = TIE * max(abs(a.value), abs(b.value))
+        slack = TIE * max(a.size, b.size)
         theirs_is_right = yours_there is not False and (b.most + slack >= a.least or not mine_there)
         overflows = not theirs_is_right and any(self._overflows(c, class_, rows) for c in (mine, yours))
         text = f"{where}: {self._describe(mine)} scores {a.value:.9g}, "
-        text += f"xgboost's {self._describe(yours)} {b.value:.9g}"
+        text += f"xgboost's {self._describe(yours)} {b.value:.9g}, by xgboost's g and h; by the integers of the "
+        text += f"federation, exactly, they are {ours_a.value:.17g} and {ours_b.value:.17g}"
         if ours_is_right and yours is None and self.older_rules and self._ends(class_, rows, (1 - TIE) * a.least):
             self.ties.append(f"{text}; {NO_HESSIAN}")
         elif not (ours_is_right and (theirs_is_right or overflows)):
@@ -310,12 +331,12 @@ class Comparison:
         else:
             self.ties.append(f"{text}; the better one has a side of min_child_weight")
 
-    def _score(self, now: RoundedGradients, condition: Condition | None, class_: int, rows: Rows) -> Score:
+    def _score(self, now: RoundedGradients, condition: Condition | None, class_: int, rows: Rows, held: Held) -> Scored:
         """Return the score of a split or, with gamma, of none, by one model's g and h."""
         sides = [rows] if condition is None else [rows & self._left(condition), rows & ~self._left(condition)]
-        scores = [now.sums(class_, side).score(now.reg_lambda) for side in sides if side.any()]
-        value, least, most = np.sum(scores, axis=0) + (now.gamma if condition is None else 0.0)
-        return Score(float(value), float(least), float(most))
+        alpha = self.joined.params.reg_alpha
+        scores = [now.sums(class_, side).score(now.reg_lambda, alpha, held) for side in sides if side.any()]
+        return Scored(*(np.sum(scores, axis=0) + (now.gamma if condition is None else 0.0)).tolist())
 
     def _overflows(self, condition: Condition | None, class_: int, rows: Rows) -> bool:
         """Return whether a score takes the square of a sum of g that is beyond float32, where xgboost computes it."""
@@ -329,6 +350,10 @@ class Comparison:
             return True
         left = self._left(condition)
         sums = [now.sums(class_, rows & side) for side in (left, ~left)]
+        if direction := self.directions[condition.column]:
+            (a, off_a), (b, off_b) = (self._weight(now, class_, rows & side, FREE) for side in (left, ~left))
+            if direction * (b - a) < off_a + off_b:
+                return None if direction * (b - a) >= -(off_a + off_b) else False
         off = [side.off_h and side.off_h + TIE * least for side in sums]  # integers are exact
         if any(side.H + o < least for side, o in zip(sums, off, strict=True)):
             return False

@@ -114,7 +114,11 @@ def compare_with_xgboost(
             "trees follow XGBoost 3.4: install xgboost 3.4 or newer, which needs Python 3.12, to compare"
         )
         raise UserError(text, "version", "xgboost", xgboost.__version__)
+    older = has_older_rules(xgboost.__version__)
     _refuse_drawn_drops(joined.params)
+    directions = _directions(model, joined)
+    if older:
+        _refuse_other_gains(joined.params)
     known = Labels(labels.astype(np.float64), weight, scale_pos_weight=model.scale_pos_weight)
     y64, weight = known.y, known.row_weights
     start = None if base_margin is None else np.asarray(base_margin, np.float64).reshape(len(y64), -1).T
@@ -126,10 +130,10 @@ def compare_with_xgboost(
         return [part[0] for part in loss.gradients(y64, margins.astype(np.float64)[None], weight)]
 
     rounds = len(joined.trees) // joined.params.trees_per_round
-    booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
+    params = _parameters(model, joined) | ({"monotone_constraints": tuple(directions)} if any(directions) else {})
+    booster = xgboost.train(params, data, rounds, obj=gradients if loss.is_custom else None)
     ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
-    older = has_older_rules(xgboost.__version__)
-    comparison = Comparison(joined, columns, edges, binned, y64, weight, loss, older, start)
+    comparison = Comparison(joined, columns, edges, binned, y64, weight, loss, older, start, directions)
     comparison.run(json.loads(booster.save_raw("json").decode()), lambda t: _margins_before(booster, data, seen, t))
     margins = booster.predict(data, output_margin=True)
     return Parity(
@@ -161,6 +165,28 @@ def _refuse_drawn_drops(params: TrainParams) -> None:
         raise UserError(text, "mode", "rate_drop", params.rate_drop)
 
 
+def _directions(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> list[int]:
+    """Return the direction of every column of a joined model."""
+    known: dict[str, dict[str, int]] = getattr(model, "monotone_constraints_", {})  # a loaded model has none
+    by_owner = [known.get(name, {}) for name in joined.participants]
+    return [by_owner[owner - 1].get(feature.name, 0) for owner, feature in joined.features]
+
+
+def has_other_gains(params: TrainParams) -> bool:
+    """Return whether an xgboost before 3.4 leaves the L1 penalty out of gains, as it does where weights are clipped."""
+    return bool(params.reg_alpha and (params.largest_step or params.constrained))
+
+
+def _refuse_other_gains(params: TrainParams) -> None:
+    """Raise UserError where an older xgboost has other gains."""
+    if has_other_gains(params):
+        text = (
+            "gains of clipped weights know of no reg_alpha before xgboost 3.4, which the trees follow; install 3.4 or "
+            "newer, which needs Python 3.12, to compare"
+        )
+        raise UserError(text, "version", "xgboost")
+
+
 def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
     """Return the parameters with which `xgboost` grows the same trees on the numbers of the bins."""
     return {
@@ -170,6 +196,8 @@ def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
         "max_depth": params.max_depth,
         "eta": params.learning_rate,
         "lambda": params.reg_lambda,
+        "alpha": params.reg_alpha,
+        "max_delta_step": params.largest_step,
         "gamma": params.gamma,
         "min_child_weight": params.min_child_weight,
         "max_cat_to_onehot": 100_000,

@@ -9,7 +9,9 @@ for all rounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +45,36 @@ _SMALLEST = 1e-30
 _HUGE = 1e100
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What weights of a node are held to, and how far these bounds may be off."""
+
+    lo: float = -math.inf
+    hi: float = math.inf
+    off_lo: float = 0.0
+    off_hi: float = 0.0
+
+    def parted(self, direction: int, left: tuple[float, float], right: tuple[float, float]) -> tuple[Held, Held]:
+        """Return the bounds of both sides of a split on a column with a direction, given their weights and errors."""
+        if not direction:
+            return self, self
+        middle, off = (left[0] + right[0]) / 2, (left[1] + right[1]) / 2
+        upper, lower = replace(self, hi=middle, off_hi=off), replace(self, lo=middle, off_lo=off)
+        return (upper, lower) if direction > 0 else (lower, upper)
+
+
+FREE = Held()
+
+
+class Scored(NamedTuple):
+    """A score, the least and the most that it may be, and the sum of the sizes of its terms."""
+
+    value: float
+    least: float
+    most: float
+    size: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
     """G and H of some rows, and how far they may be off."""
@@ -52,21 +84,46 @@ class Sums:
     off_g: float
     off_h: float
 
-    def score(self, reg_lambda: float) -> tuple[float, float, float]:
-        """Return G^2 / (H + lambda), and the least and the most that it may be."""
-        denominator = self.H + reg_lambda
-        least = max(abs(self.G) - self.off_g, 0.0) ** 2 / max(denominator + self.off_h, _SMALLEST)
-        most = (abs(self.G) + self.off_g) ** 2 / max(denominator - self.off_h, _SMALLEST)
-        return self.G**2 / max(denominator, _SMALLEST), least, most
+    def score(self, reg_lambda: float, reg_alpha: float = 0.0, held: Held = FREE) -> Scored:
+        """Return -(2 G w + (H + lambda) w^2 + 2 alpha |w|) for the best weight within bounds; T^2 / (H + lambda)."""
+        D, lo, hi = self.H + reg_lambda, held.lo, held.hi
+        value, size = _score(self.G, D, reg_alpha, lo, hi)
+        ends = self.G - self.off_g, self.G + self.off_g
+        wide = held.lo - held.off_lo, held.hi + held.off_hi
+        most = max(_score(G, D - self.off_h, reg_alpha, *wide)[0] for G in ends)  # convex in G
+        narrow = min(lo + held.off_lo, hi), max(hi - held.off_hi, lo)
+        lowest = ends[1] if lo > 0 else ends[0] if hi < 0 else min(max(0.0, ends[0]), ends[1])
+        return Scored(value, min(value, _score(lowest, D + self.off_h, reg_alpha, *narrow)[0]), most, size)
 
-    def leaf(self, params: TrainParams) -> tuple[float, float]:
-        """Return the weight of a leaf of these rows, and how far it may be off."""
-        if self.H + params.reg_lambda == 0:
+    def weight(self, reg_lambda: float, reg_alpha: float, held: Held) -> tuple[float, float]:
+        """Return the weight of a node of these rows, without the learning rate, and how far it may be off."""
+        if self.H + reg_lambda == 0:
             return 0.0, 0.0
-        weight = -params.tree_rate * self.G / max(self.H + params.reg_lambda, _SMALLEST)
-        denominator = max(self.H + params.reg_lambda - self.off_h, _SMALLEST)
-        error = (params.tree_rate * self.off_g + abs(weight) * self.off_h) / denominator
-        return weight, min(error, _HUGE)
+        weight = -_threshold(self.G, reg_alpha) / max(self.H + reg_lambda, _SMALLEST)
+        error = (self.off_g + abs(weight) * self.off_h) / max(self.H + reg_lambda - self.off_h, _SMALLEST)
+        if weight < held.lo + error or weight > held.hi - error:
+            error = max(error, held.off_lo if weight < held.lo + error else held.off_hi)
+        return max(held.lo, min(held.hi, weight)), min(error, _HUGE)
+
+    def leaf(self, params: TrainParams, held: Held = FREE) -> tuple[float, float]:
+        """Return the weight of a leaf of these rows, and how far it may be off."""
+        weight, error = self.weight(params.reg_lambda, params.reg_alpha, held)
+        return params.tree_rate * weight, min(params.tree_rate * error, _HUGE)
+
+
+def _threshold(G: float, alpha: float) -> float:
+    return math.copysign(max(abs(G) - alpha, 0.0), G)
+
+
+def _score(G: float, D: float, alpha: float, lo: float, hi: float) -> tuple[float, float]:
+    """Return a score and the sum of the sizes of its terms."""
+    D = max(D, _SMALLEST)
+    T = _threshold(G, alpha)
+    if lo <= -T / D <= hi:
+        return T * T / D, T * T / D
+    w = max(lo, min(hi, -T / D))
+    terms = -2 * G * w, -D * w * w, -2 * alpha * abs(w)
+    return sum(terms), sum(map(abs, terms))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +132,7 @@ class RoundedGradients:
 
     Arrays are (trees, rows). Scores have this reg_lambda and gamma. XGBoost takes the sums of one side from those of
     both, in double precision, so that a hessian may be lost beside the others of its tree; `lost_h` bounds that. The
-    federation's leaf weights come in steps of `leaf_step`.
+    federation's leaf weights come in steps of `leaf_step`, and bounds of weights in steps of `bound_step`.
     """
 
     g: Floats
@@ -87,6 +144,7 @@ class RoundedGradients:
     lost_h: Floats
     fit_float32: bool = True
     leaf_step: float = 2.0**-WEIGHT_BITS
+    bound_step: float = 0.0
 
     def sums(self, tree: int, rows: npt.NDArray[np.bool_]) -> Sums:
         """Return the sums of one tree's g and h over rows."""
@@ -100,13 +158,14 @@ def integer_gradients(
     """Return g and h as the federation has them at margins (trees, rows): the integers of the round, exactly."""
     g, h = loss.gradients(y, margins, weight)
     g = gradients_that_count(g, h)
-    reg_lambda, gamma = params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA)
+    reg_lambda, gamma, step = params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA), 0.0
     off_g, off_h = _DOUBLE * np.abs(g), np.zeros_like(h)
     if not params.facts.is_exact:  # one scale for all rounds, and leaf weights that are only near the exact ones
         off_g, off_h = FLOAT32 * np.abs(g), FLOAT32 * h
     else:
         rows = len(y)
-        scale = scales.choose_scale(params, scales.plan(params, rows), g, h, rows)
+        plan = scales.plan(params, rows)
+        scale = scales.choose_scale(params, plan, g, h, rows)
         exact_g, exact_h = g, h
         g = np.ldexp(encode_fixed(g, scale.f_g).astype(np.float64), -scale.f_g)
         h = np.ldexp(scales.round_hessians(params, h, scale.f_h).astype(np.float64), -scale.f_h)
@@ -114,7 +173,13 @@ def integer_gradients(
         largest = max(exact_h.max(), params.reg_lambda)
         assert np.abs(h - exact_h).max() <= _STEP * largest, "h is coarser than promised"
         reg_lambda, gamma = _lambda_and_gamma(scale)
-    return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma, lost_h=np.zeros(len(h)))
+        step = _bound_step(scale, plan)
+    return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma, lost_h=np.zeros(len(h)), bound_step=step)
+
+
+def _bound_step(scale: scales.Scale, plan: scales.ScalePlan) -> float:
+    """Return the step of bounds of weights, as the number that it stands for."""
+    return math.ldexp(1.0, plan.coarse - plan.places + scale.f_h - scale.f_g)
 
 
 def _lambda_and_gamma(scale: scales.Scale) -> tuple[float, float]:
@@ -150,6 +215,7 @@ def integer_gradients_of_sealed(
         gamma / factor,
         lost_h=np.zeros(1),
         leaf_step=2.0 ** -min(WEIGHT_BITS, labels.places),
+        bound_step=_bound_step(scale, plan),
     )
 
 

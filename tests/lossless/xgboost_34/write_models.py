@@ -62,11 +62,36 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any], str, int]] = {
         "",
         2,
     ),
-    "counts": ("counts", "count:poisson", {}, "", 3),
+    "counts": ("counts", "count:poisson", {"max_delta_step": 0.0}, "", 3),
     "outliers": ("numbers", "reg:pseudohubererror", {"min_child_weight": 0.0, "base_score": 0.5}, "", 3),
     "shares": ("shares", "reg:logistic", {"min_child_weight": 0.2}, "", 2),
     "classes, raw margins": ("binary", "binary:logitraw", {}, "", 2),
     "classes, hinge": ("binary", "binary:hinge", {}, "", 2),
+    "classes, L1": ("weighted binary", "binary:logistic", {"reg_alpha": 0.8}, "", 2),
+    "numbers, L1 and clipped": ("numbers", "reg:squarederror", {"reg_alpha": 1.0, "max_delta_step": 0.9}, "", 3),
+    "counts, clipped": ("counts", "count:poisson", {"max_delta_step": 0.7}, "", 2),
+    "classes, constrained": ("binary", "binary:logistic", {"monotone_constraints": {"a": 1, "b": 1, "c": -1}}, "", 4),
+    "numbers, constrained": (
+        "weighted numbers",
+        "reg:squarederror",
+        {"monotone_constraints": {"a": -1, "b": 1}},
+        "",
+        3,
+    ),
+    "several classes, constrained": (
+        "several",
+        "multi:softprob",
+        {"monotone_constraints": {"b": 1, "c": 1}, "min_child_weight": 0.2},
+        "",
+        2,
+    ),
+    "classes, constrained, L1 and clipped": (
+        "binary",
+        "binary:logistic",
+        {"monotone_constraints": {"a": 1, "b": -1}, "reg_alpha": 0.4, "max_delta_step": 0.7},
+        "",
+        4,
+    ),
     "several classes, likeliest": ("several", "multi:softmax", {"min_child_weight": 0.2}, "", 2),
     "logarithms": ("counts", "reg:squaredlogerror", {}, "", 2),
     "amounts": ("weighted amounts", "reg:gamma", {}, "", 2),
@@ -76,6 +101,12 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any], str, int]] = {
     "absolute error, row weights": ("weighted numbers", "reg:absoluteerror", {}, "", 2),
     "quantile": ("numbers", "reg:quantileerror", {"quantile_alpha": 0.8}, "", 2),
     "quantile, row weights": ("weighted numbers", "reg:quantileerror", {"quantile_alpha": 0.3}, "", 2),
+    "several quantiles": ("numbers", "reg:quantileerror", {"quantile_alpha": [0.2, 0.5, 0.8]}, "", 2),
+    "ranks": ("ranks", "rank:ndcg", {"min_child_weight": 0.1}, "", 2),
+    "ranks, row weights": ("weighted ranks", "rank:pairwise", {"lambdarank_num_pair_per_sample": 3}, "", 2),
+    "hits": ("hits", "rank:map", {"min_child_weight": 0.0, "lambdarank_normalization": False}, "", 2),
+    "times": ("times", "survival:aft", {"aft_loss_distribution": "normal"}, "", 2),
+    "hazards": ("weighted hazards", "survival:cox", {"min_child_weight": 0.1}, "", 2),
     "custom, heavy sides": ("numbers", "huber", {"min_child_weight": 1.0}, "", 2),
     "custom, sides of no hessian": ("numbers", "huber", {"min_child_weight": 0.0}, NO_HESSIAN, 4),
     "custom, sides of no hessian, no lambda": ("numbers", "huber", {"min_child_weight": 0.0, "reg_lambda": 0.0}, "", 2),
@@ -103,6 +134,14 @@ def labels_of(rng: np.random.Generator, table: pd.DataFrame, kind: str) -> Any:
         return (signal > signal.median()).astype(int)
     if kind == "several":
         return pd.Series(np.digitize(signal, signal.quantile([0.4, 0.75])))
+    if kind.endswith(("ranks", "hits")):
+        return pd.Series(np.digitize(signal, signal.quantile([0.4, 0.6, 0.8])) // (3 if kind == "hits" else 1))
+    if kind == "times":
+        time = np.exp(np.clip(signal, -2, 2)).round(3)
+        kinds = rng.integers(0, 3, ROWS)
+        return np.stack([np.where(kinds == 1, 0, time), np.where(kinds == 2, np.inf, time * (1 + (kinds == 1)))], 1)
+    if kind.endswith("hazards"):
+        return (np.exp(np.clip(signal, -2, 2)) * rng.choice([-1, 1, 1], ROWS)).round(2)
     if kind == "shares":
         return (1 / (1 + np.exp(-signal))).round(2)
     if kind.endswith("amounts"):
@@ -122,14 +161,18 @@ def candidates(name: str) -> Iterator[Recorded]:
         weight = rng.choice([0.0, 0.5, 1.0, 2.0], ROWS).tolist() if kind.startswith("weighted") else None
         params = {"n_estimators": 2, "max_depth": 3, "max_bin": 8, "gamma": float(rng.choice([0.0, 0.05])), **more}
         columns = {str(c): [None if pd.isna(v) else v for v in table[c].tolist()] for c in table}
-        yield Recorded(name, rule, objective, params, columns, y.tolist(), weight, {}, [])
+        qid = [row // 5 for row in range(ROWS)] if objective.startswith("rank:") else None
+        if qid is not None and weight is not None:
+            weight = [weight[5 * group] + 0.5 for group in qid]
+        labels = [[low, None if np.isinf(high) else high] for low, high in y] if np.ndim(y) == 2 else y.tolist()
+        yield Recorded(name, rule, objective, params, columns, labels, weight, {}, [], qid)
 
 
 def record(one: Recorded) -> Recorded | None:
     """Return a training with its cuts and xgboost's trees; None if it has a tie, or only leaves where splits belong."""
     model = one.fit(security="none")
     weight = None if one.weight is None else np.array(one.weight)
-    parity = compare_with_xgboost(model, one.table, np.array(one.y), weight)
+    parity = compare_with_xgboost(model, one.table, one.labels, weight, qid=one.qid)
     assert parity.same_trees, (one.name, parity.difference)
     cuts = cuts_of(model)
     trees = their_trees(parity.booster, one.table, cuts)
@@ -158,7 +201,7 @@ def meets_no_hessian(one: Recorded) -> bool:
         if isinstance(tree, float):
             return False
         left = goes_left(tree[:4], one)
-        least = sum(now.sums(0, rows & side).score(now.reg_lambda)[0] for side in (left, ~left))
+        least = sum(now.sums(0, rows & side).score(now.reg_lambda).value for side in (left, ~left))
         if ends_a_node(params, now, 0, rows, lefts, 1.001 * least):
             return True
         return meets(tree[4], rows & left) or meets(tree[5], rows & ~left)

@@ -32,7 +32,7 @@ def _no_function(y: Floats, margins: Floats) -> Gradients:
 
 def default_step(objective: str) -> float:
     """Return what max_delta_step is if it is not given (rules "3.4")."""
-    return 0.0
+    return 0.7 if objective == "count:poisson" else 0.0
 
 
 CUSTOM = Objective(

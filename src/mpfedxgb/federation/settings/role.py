@@ -315,7 +315,7 @@ def _together(
         check_coordinator(training.facts, federation.roster.coordinating_owner)
     except SettingsError as error:
         sections["federation"].check([SettingsError(str(error), error.code, "federation.coordinator", error.value)])
-    data = Data.read(sections["data"]) if "data" in sections else None
+    data = Data.read(sections["data"], training) if "data" in sections else None
     return RoleSettings(
         source=source,
         federation=federation,

@@ -299,6 +299,7 @@ class Data:
     drop: tuple[str, ...]
     categorical: tuple[str, ...]
     numeric: tuple[str, ...]
+    monotone: Mapping[str, int]
     delimiter: str | None
     encoding: str | None
     decimal: str | None
@@ -306,10 +307,13 @@ class Data:
     # end of generated
 
     @classmethod
-    def read(cls, table: Section) -> Data:
+    def read(cls, table: Section, training: TrainParams) -> Data:
         """Return the table, checked."""
         data = cls(**table.values)
         table.check(data._faults(table))
+        if data.monotone and not training.constrained:
+            remedy = "set it at all roles, who have to know that columns have directions"
+            table.check([table.error("monotone", "needs constrained = true in [training]", remedy)])
         return data
 
     @property
@@ -326,13 +330,17 @@ class Data:
             yield table.error("predictions", "is neither CSV nor Parquet", f"let it end in {' or '.join(OUTPUTS)}")
         if self.features is not None and self.drop:
             yield table.error("drop", "does not go with features", "name the columns to take or those to leave out")
-        for key in ("features", "drop", "categorical", "numeric"):
+        for key in ("features", "drop", "categorical", "numeric", "monotone"):
             if self.id in (getattr(self, key) or ()):
                 yield table.error(key, f"names the id column {shown(self.id)}", "an id is never a feature; take it out")
         both = [name for name in self.categorical if name in self.numeric]
         if both:
             yield table.error("numeric", f"names {shown(both[0])}, and so does categorical", "decide for one of them")
-        for key in ("categorical", "numeric"):
+        if unordered := [name for name in self.categorical if name in self.monotone]:
+            yield table.error(
+                "monotone", f"names {shown(unordered[0])}, which is categorical", "categories have no order"
+            )
+        for key in ("categorical", "numeric", "monotone"):
             for name in getattr(self, key):
                 if name in self.drop or (self.features is not None and name not in self.features):
                     yield table.error(key, f"names {shown(name)}, which is not among the features", "take it out")
@@ -397,7 +405,7 @@ class Label:
             remedy = "give another column or take the key out"
             yield table.error("base_margin", "names a column that another key of [label] names", remedy)
         taken = {"id": (data.id,), "features": data.features or ()}
-        taken |= {"drop": data.drop, "categorical": data.categorical, "numeric": data.numeric}
+        taken |= {key: getattr(data, key) for key in ("drop", "categorical", "numeric", "monotone")}
         for key, name in [*own, *(("base_margin", name) for name in self.base_margin)]:
             for other, names in taken.items():
                 if name in names:

@@ -119,7 +119,15 @@ def _lines(table: Table, key: Key, given: Mapping[tuple[str, str], Any], words: 
         yield _line(key.name, value, key.help.format(**words), optional, is_example and optional)
 
 
+def _toml(value: Any) -> str:
+    """Return a value as TOML, which writes tables in its own way, and everything else as JSON does."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _line(key: str, value: Any, meaning: str, optional: bool, is_example: bool = False) -> str:
-    """Return a line of TOML, which agrees with JSON on texts, lists of texts, numbers and booleans."""
-    text = f"{'# ' if optional else ''}{key} = {json.dumps(value, ensure_ascii=False)}"
+    """Return a line of TOML."""
+    text = f"{'# ' if optional else ''}{key} = {_toml(value)}"
     return f"{text.ljust(_WIDTH)}  # {'example: ' if is_example else ''}{meaning}"

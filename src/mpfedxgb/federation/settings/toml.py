@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +125,8 @@ def convert(kind: Kind, value: Any, section: Section) -> Any:
                 "is not a name; names stand in certificates and have 1 to 63 of the characters a-z, 0-9 and -, and no "
                 "- at their ends"
             )
-        case "texts":
-            return _texts(value)
+        case "texts" | "directions":
+            return _texts(value) if kind.name == "texts" else _directions(value)
         case "names":
             return tuple(convert(NAME_KIND, name, section) for name in _texts(value))
         case "text or texts":
@@ -143,6 +143,13 @@ def convert(kind: Kind, value: Any, section: Section) -> Any:
         case "number":
             return float(value) + 0.0  # 1 and 1.0, 0.0 and -0.0 have one digest
     return value
+
+
+def _directions(values: Mapping[str, Any]) -> dict[str, int]:
+    for name, value in values.items():
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 1:
+            raise ValueError(f"says {shown(value)} of {shown(name)}; a direction is 1, -1 or 0")
+    return {name: value for name, value in values.items() if value}
 
 
 def _texts(values: Any) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ def shares(judgement: Mapping[str, Any]) -> list[Shares]:
     ks, at = judgement["ks"]
     groups = [(mean, rate) for mean, rate, _ in judgement["calibration"]]
     found, kinds = judgement["scores"], ("negatives", "positives")
-    most = max(max(one) for one in found) or 1.0
+    most = math.ceil(25 * max(max(one) for one in found)) / 25  # so that its quarters have two digits
     step = 1 / len(found[0])
     bars = []
     for kind, one in enumerate(found):
