@@ -67,7 +67,8 @@ def test_numbers_are_those_of_cross_validations() -> None:
         pd.DataFrame(mpfedxgb.cv(none, table, 3, nfold=4, seed=2)).iloc[-1]
         for table in (TABLE, FederatedTable({"bank": BANK}, Y))
     )
-    frame, summary = found.frame, found.summary
+    frame: Any = found.frame
+    summary = found.summary
     assert list(summary.index) == found.metrics == ["logloss", "auc"]
     for name in found.metrics:
         own = frame[name]
@@ -86,7 +87,8 @@ def test_columns_that_say_nothing_bring_nothing() -> None:
     """Constant columns leave every fold as it is."""
     table = FederatedTable({"bank": BANK, "shop": pd.DataFrame({"same": np.ones(ROWS)})}, BANK["income"])
     found = mpfedxgb.uplift(SMALL, table, 3)
-    assert (found.frame["rmse", "difference"] == 0).all()
+    frame: Any = found.frame
+    assert (frame["rmse", "difference"] == 0).all()
     assert (found.summary[["difference", "spread", "better"]] == 0).to_numpy().all()
 
 
