@@ -49,7 +49,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN, SHARED_RATE, has_older_rules, leaves_out_at_random
-from mpfedxgb.testing.parity import Parity, compare_with_xgboost
+from mpfedxgb.testing.parity import Parity, compare_with_xgboost, has_other_gains
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 from parity import SEALED_TOLERANCE, values_agree
@@ -126,7 +126,8 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
     joined = join(model.partial_models_)
     outcome = replace(outcome, trees=len(joined.trees), splits=sum(len(tree) // 2 for tree in joined.trees))
     difference = against_oracle(training, model, joined) or against_export(training, model, joined)
-    other_algorithm = joined.params.loss.averages and has_older_rules(xgboost.__version__)
+    older = has_older_rules(xgboost.__version__)
+    other_algorithm = older and (joined.params.loss.averages or has_other_gains(joined.params))
     if difference or other_algorithm or not _has_counterpart(training, joined):
         return replace(outcome, difference=difference)
     whole = pd.concat(list(training.for_training.values()), axis=1)
@@ -174,9 +175,8 @@ def _has_counterpart(training: Training, joined: Joined) -> bool:
     params = training.params
     samples = any(params[name] < 1 for name in params if name.startswith(("subsample", "colsample")))
     samples = samples or leaves_out_at_random(joined.params)
-    bounded = joined.params.reg_alpha or joined.params.max_delta_step or joined.params.constrained
     drawn = joined.params.loss.draws
-    return not (drawn or samples or bounded or params["first_layer_mask"] or params.get("security") == "paper")
+    return not (drawn or samples or params["first_layer_mask"] or params.get("security") == "paper")
 
 
 def against_oracle(training: Training, model: Model, joined: Joined) -> str:

@@ -32,6 +32,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "another link": {"link": "wan", "max_depth": 3},
     "nothing to gain": {"gamma": 1e9},
     "rounds that are alike": {"n_estimators": 14, "max_depth": 1, "max_bin": 3, "participants": 3},
+    "constrained": {"monotone_constraints": (1, -1), "participants": 3, "max_depth": 3},
+    "constrained and held back": {"monotone_constraints": (1, -1), "reg_alpha": 0.5, "max_delta_step": 0.7},
     "samples of nodes": {"colsample_bylevel": 0.8, "colsample_bynode": 0.6, "random_state": 4},
     "trees left out": {"rate_drop": 0.5, "one_drop": True, "random_state": 4},
     "clipped weights": {"reg_alpha": 0.5, "max_delta_step": 0.3},

@@ -395,8 +395,9 @@ def test_gradients_beyond_float32() -> None:
     """Counts that a first step overshoots by far: where e^margin is beyond float32 the comparison ends, and says so."""
     X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 3})
     y = np.where(X["a"] < 5, 100.0, 1.0)
-    params: dict[str, Any] = {"base_score": 0.9, "learning_rate": 1.0, "reg_lambda": 0, "max_delta_step": 0}
-    model = FedXGBRegressor(objective="count:poisson", n_estimators=3, **params)
+    model = FedXGBRegressor(
+        objective="count:poisson", base_score=0.9, learning_rate=1.0, n_estimators=3, reg_lambda=0, max_delta_step=0
+    )
     parity = compare_with_xgboost(model.fit(X, y), X, y)
 
     assert_same(parity)

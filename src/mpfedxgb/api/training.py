@@ -199,7 +199,6 @@ def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult],
         seconds = time.perf_counter() - started
     results = [result for result in roster.by_owner(run.results) if result is not None]
     basis = limits.basis
-    has_protocol = not (params.constrained or roster.is_alone)  # strict has none for constraints yet
-    if not params.facts.runs_a_protocol and not job.continues and has_protocol:
+    if not params.facts.runs_a_protocol and not job.continues and not roster.is_alone:
         basis = strict_basis(params, settings, roster, results, sum(table.rows for table in job.data[0].evaluation))
     return results, record_run("train", results[0].model, run, settings, seconds, memory.peak, basis)

@@ -192,8 +192,8 @@ class Objective:
         Those parameters, which `xgboost` also takes for training, beside num_class.
     classes : int or None
         How many classes the labels have: 1 for numbers, None for as many as num_class says, one tree for each.
-    targets : int
-        How many numbers are predicted for each row, if the labels are numbers; one tree for each.
+    targets : tuple of str
+        What is predicted for each row if the labels are numbers, by the names of columns of a file; a tree for each.
     predicts : set of Prediction
         Which metrics fit.
     transform : callable
@@ -227,7 +227,7 @@ class Objective:
     block: str = ""
     block_parameters: Mapping[str, str] = field(default_factory=dict)
     classes: int | None = 1
-    targets: int = 1
+    targets: tuple[str, ...] = ("prediction",)
     predicts: frozenset[Prediction] = frozenset({Prediction.NUMBER})
     transform: Callable[[Floats], Floats] = unchanged
     link: LinkFunction = IDENTITY
@@ -250,7 +250,7 @@ class Objective:
 
     def outputs(self, num_class: int) -> int:
         """Return the number of margins of a row: one, or one per class or target."""
-        return num_class if self.classes is None else self.targets
+        return num_class if self.classes is None else len(self.targets)
 
     def unweighted_gradients(self, y: Floats, margins: Floats, weight: Floats | None) -> Gradients:
         """Return g and h, (trees, rows), that row weights have still to multiply."""

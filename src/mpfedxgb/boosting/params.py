@@ -212,8 +212,8 @@ class TrainParams:
         return default_step(self.objective) if self.max_delta_step is None else self.max_delta_step
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parameters as plain values."""
-        return asdict(self)
+        """Return the parameters as plain values, as JSON gives them back."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def to_json(self) -> str:
         """Return what the handshake compares: the parameters as text, always the same for the same."""

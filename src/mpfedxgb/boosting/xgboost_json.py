@@ -98,7 +98,7 @@ def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
             "boost_from_average": "1",
             "num_class": str(params.outputs if loss.has_classes and params.outputs > 1 else 0),
             "num_feature": str(len(model.features)),
-            "num_target": str(loss.targets),
+            "num_target": str(len(loss.targets)),
         },
         "objective": {
             "name": loss.exported_as or loss.name,

@@ -434,7 +434,8 @@ def predict(
 def _predictions(active: PartialModel, margins: Floats) -> pd.DataFrame:
     """Return the prediction of every row; for a classifier the likeliest class and the probability of each."""
     if active.classes is None:
-        return pd.DataFrame({"prediction": active.params.loss.transform(margins)[0]})
+        loss = active.params.loss
+        return pd.DataFrame(dict(zip(loss.targets, loss.transform(margins), strict=True)))
     probabilities = active.params.loss.probabilities(margins).T
     result = pd.DataFrame(probabilities, columns=pd.Index([f"class_{name}" for name in active.classes]))
     result.insert(0, "prediction", np.array(active.classes)[probabilities.argmax(axis=1)])

@@ -382,8 +382,8 @@ def predictions(model: PartialModel, rows: Rows, margins: Floats, id_column: str
     written[rows.ids.places] = np.array(rows.ids.written, object)
     table = pd.DataFrame({id_column: written})
     if model.classes is None:
-        table["prediction"] = model.params.loss.transform(margins)[0]
-        return table
+        loss = model.params.loss
+        return table.assign(**dict(zip(loss.targets, loss.transform(margins), strict=True)))
     probabilities = model.params.loss.probabilities(margins)
     table["prediction"] = np.array(model.classes, object)[probabilities.argmax(axis=0)]
     for name, probability in zip(model.classes, probabilities, strict=True):

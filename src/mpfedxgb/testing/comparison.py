@@ -316,7 +316,8 @@ class Comparison:
         theirs_is_right = yours_there is not False and (b.most + slack >= a.least or not mine_there)
         overflows = not theirs_is_right and any(self._overflows(c, class_, rows) for c in (mine, yours))
         text = f"{where}: {self._describe(mine)} scores {a.value:.9g}, "
-        text += f"xgboost's {self._describe(yours)} {b.value:.9g}"
+        text += f"xgboost's {self._describe(yours)} {b.value:.9g}, by xgboost's g and h; by the integers of the "
+        text += f"federation, exactly, they are {ours_a.value:.17g} and {ours_b.value:.17g}"
         if ours_is_right and yours is None and self.older_rules and self._ends(class_, rows, (1 - TIE) * a.least):
             self.ties.append(f"{text}; {NO_HESSIAN}")
         elif not (ours_is_right and (theirs_is_right or overflows)):

@@ -12,6 +12,7 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
+from mpfedxgb.api.settings import value_of
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.labels import read_groups, weights_of_groups
@@ -118,8 +119,8 @@ def compare_with_xgboost(
     _refuse_drawn_drops(joined.params)
     directions = _directions(model, joined)
     if older:
-        _refuse_penalties_beside_bounds(joined.params)
-    known = Labels(labels.astype(np.float64), weight, scale_pos_weight=model.scale_pos_weight)
+        _refuse_other_gains(joined.params)
+    known = Labels(labels.astype(np.float64), weight, scale_pos_weight=value_of(model, "scale_pos_weight"))
     y64, weight = known.y, known.row_weights
     start = None if base_margin is None else np.asarray(base_margin, np.float64).reshape(len(y64), -1).T
 
@@ -172,9 +173,14 @@ def _directions(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> li
     return [by_owner[owner - 1].get(feature.name, 0) for owner, feature in joined.features]
 
 
-def _refuse_penalties_beside_bounds(params: TrainParams) -> None:
-    """Raise UserError where an xgboost before 3.4 leaves the L1 penalty out of gains of clipped weights."""
-    if params.reg_alpha and (params.largest_step or params.constrained):
+def has_other_gains(params: TrainParams) -> bool:
+    """Return whether an xgboost before 3.4 leaves the L1 penalty out of gains, as it does where weights are clipped."""
+    return bool(params.reg_alpha and (params.largest_step or params.constrained))
+
+
+def _refuse_other_gains(params: TrainParams) -> None:
+    """Raise UserError where an older xgboost has other gains."""
+    if has_other_gains(params):
         text = (
             "gains of clipped weights know of no reg_alpha before xgboost 3.4, which the trees follow; install 3.4 or "
             "newer, which needs Python 3.12, to compare"
@@ -209,8 +215,8 @@ def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> di
         out |= {"objective": params.loss.exported_as, "base_score": 0.0}
     if model.base_score is not None:
         out["base_score"] = model.base_score
-    if model.scale_pos_weight != 1:
-        out["scale_pos_weight"] = model.scale_pos_weight
+    if (scale := value_of(model, "scale_pos_weight")) != 1:
+        out["scale_pos_weight"] = scale
     return params.loss.xgboost_parameters(params.num_class) | out
 
 

@@ -165,7 +165,7 @@ def quantile(quantile_alpha: float | Sequence[float]) -> Objective:
         derivatives=partial(_quantile, alpha),
         averages=True,
         default_metric="quantile",
-        targets=len(given),
+        targets=("prediction",) if len(given) == 1 else tuple(f"quantile_{as_text(one)}" for one in given),
         block="quantile_loss_param",
         block_parameters={"quantile_alpha": f"[{','.join(map(as_text, given))}]"},
         start=partial(_quantile_start, alpha),

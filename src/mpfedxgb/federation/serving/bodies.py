@@ -215,7 +215,7 @@ def _column(feature: Feature, values: list[Any]) -> pd.Series[Any]:
 def result_names(model: PartialModel) -> list[str]:
     """Return the names of what each row is answered with, in their order."""
     if model.classes is None:
-        return [ID, PREDICTION, ERROR]
+        return [ID, *model.params.loss.targets, ERROR]
     if len(model.classes) == 2:
         return [ID, PREDICTION, PROBABILITY, ERROR]
     return [ID, PREDICTION, *(f"class_{name}" for name in model.classes), ERROR]

@@ -63,8 +63,8 @@ _SCHEMAS: dict[str, Json] = {
         ("predictions",),
         predictions=_list(
             _object(
-                ("id", "prediction", "error", "model", "training"),
-                more=True,  # classes by name
+                ("id", "error", "model", "training"),
+                more=True,  # classes and quantiles by name
                 id={"type": ["string", "integer"]},
                 prediction={"type": ["string", "number", "boolean", "null"]},
                 probability={"type": ["number", "null"]},
