@@ -18,7 +18,7 @@ from support.refusals import ANY, refused
 ROWS = 60
 RNG = np.random.default_rng(3)
 X = pd.DataFrame(RNG.normal(size=(ROWS, 4)).round(1), columns=list("abcd"))
-Y = np.clip(np.round(X["a"] + X["c"] + 1), 0, 4).to_numpy()
+Y = np.asarray(np.clip(np.round(X["a"] + X["c"] + 1), 0, 4))
 QID = np.sort(RNG.integers(0, 8, ROWS))
 GROUPS = len(np.unique(QID))
 OPTIONS: dict[str, Any] = {"n_estimators": 2, "max_depth": 2, "max_bin": 8, "security": "none"}
@@ -84,7 +84,7 @@ def test_cv_keeps_groups_together(shuffle: bool) -> None:
     ours = cv(params, table, 2, nfold=3, seed=5, shuffle=shuffle)
     theirs = {k: v for k, v in params.items() if k != "security"} | {"tree_method": "hist"}
     data = xgboost.DMatrix(X, Y, qid=QID)
-    expected = xgboost.cv(theirs, data, 2, nfold=3, seed=5, shuffle=shuffle)
+    expected: Any = xgboost.cv(theirs, data, 2, nfold=3, seed=5, shuffle=shuffle)
     own = [name for name in expected if name.startswith("train")]  # others may fall between cuts
     pd.testing.assert_frame_equal(pd.DataFrame(ours)[own], expected[own], rtol=1e-5)
     assert len(pd.DataFrame(cv(params, table, 2, folds=GroupKFold(3)))) == 2
@@ -218,7 +218,8 @@ def test_what_is_wrong_with_quantiles(alpha: Any) -> None:
 
 def test_several_quantiles(tmp_path: Path) -> None:
     """A column for each, also margins, after loading and when gone on; one in a list is the same alone."""
-    model = FedXGBRegressor(objective="reg:quantileerror", quantile_alpha=np.array([0.2, 0.8]), **OPTIONS).fit(X, Y)
+    alphas: Any = np.array([0.2, 0.8])
+    model = FedXGBRegressor(objective="reg:quantileerror", quantile_alpha=alphas, **OPTIONS).fit(X, Y)
     assert model.predict(X).shape == model.predict(X, output_margin=True).shape == (ROWS, 2)
     model.save_model(tmp_path)
     loaded = FedXGBRegressor(quantile_alpha=[0.2, 0.8], objective="reg:quantileerror", **OPTIONS)
