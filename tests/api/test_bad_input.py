@@ -495,11 +495,15 @@ def test_what_changes_nothing_whatever_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [FedXGBClassifier, FedXGBRegressor])
 def test_none_is_not_set_as_in_xgboost(kind: Any) -> None:
-    """All that XGBoost's own estimators have is taken; None is the default of a parameter."""
+    """All that XGBoost's own estimators have is taken; None stays what it is, and is the default of a parameter."""
     own = (xgboost.XGBClassifier() if kind is FedXGBClassifier else xgboost.XGBRegressor()).get_params()
-    model, bare = kind(**own), kind()
-    assert repr(model.get_params() | {"objective": None}) == repr(bare.get_params())
-    assert model.set_params(max_depth=7).set_params(max_depth=None).max_depth == bare.max_depth
+    small = {"n_estimators": 2, "security": "none"}
+    y = Y if kind is FedXGBClassifier else NUMBERS
+    model, bare = kind(**own | small).set_params(max_depth=None).fit(X, y), kind(**small).fit(X, y)
+    assert model.max_depth is None
+    assert model.partial_models_[0].params == bare.partial_models_[0].params
+    assert (model.predict(X) == bare.predict(X)).all()
+    assert (model.feature_importances_ == bare.feature_importances_).all()
 
 
 @pytest.mark.parametrize(

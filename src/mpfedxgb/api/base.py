@@ -26,6 +26,7 @@ from mpfedxgb.api.settings import (
     sample_key,
     tell_other_defaults,
     train_params,
+    value_of,
 )
 from mpfedxgb.api.tables import (
     Participants,
@@ -376,7 +377,7 @@ class FederatedModel(FittedModel):
             early_stopping_rounds=read_patience(self.early_stopping_rounds, bool(evaluation)),
             base_score=self.base_score,
             custom=self.objective if callable(self.objective) else None,
-            scale_pos_weight=float(self.scale_pos_weight),
+            scale_pos_weight=float(value_of(self, "scale_pos_weight")),
             base_margin=given.base_margin,
             eval_base_margin=[e.base_margin for e in evaluation],
             beside=given.beside,

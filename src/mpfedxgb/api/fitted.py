@@ -27,7 +27,7 @@ from mpfedxgb.api.models import (
     write_report,
 )
 from mpfedxgb.api.row_order import RowOrder
-from mpfedxgb.api.settings import plain, read_missing
+from mpfedxgb.api.settings import plain, read_missing, value_of
 from mpfedxgb.api.tables import (
     Participants,
     cut,
@@ -217,7 +217,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
         counts = self.feature_importance("weight")
         columns = getattr(self, "_columns_", None)
         if columns is not None:
-            return column_importance(self.partial_models_, columns, plain(self.importance_type))
+            return column_importance(self.partial_models_, columns, value_of(self, "importance_type"))
         return {name: own / (own.sum() or 1.0) for name, own in counts.items()}
 
     def feature_importance(self, kind: str = "weight") -> dict[str, pd.Series[float]]:

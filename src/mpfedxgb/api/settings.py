@@ -39,12 +39,7 @@ def known_names(estimator: Any, named: Mapping[str, Any], known: list[str]) -> d
     """Return the known ones of parameters or of arguments of `fit`; refuse others unless they change nothing."""
     unknown = [name for name, value in named.items() if name not in known and not changes_nothing(name, value)]
     raise_all(_reasons(estimator, unknown, known))
-    return {name: _or_default(name, value) for name, value in named.items() if name in known}
-
-
-def _or_default(name: str, value: Any) -> Any:
-    """Return a value, or the default where XGBoost has None too, which means "not set" there."""
-    return BY_NAME[name].default if value is None and name in BY_NAME and BY_NAME[name].xgboost else value
+    return {name: value for name, value in named.items() if name in known}
 
 
 def _reasons(estimator: Any, names: Iterable[str], known: list[str]) -> Iterator[SettingsError]:
@@ -64,7 +59,7 @@ def _reasons(estimator: Any, names: Iterable[str], known: list[str]) -> Iterator
 
 def check_parameters(estimator: Any, objective: Callable[[], _T]) -> _T:
     """Return an estimator's objective; raise one error for all parameters that are wrong whatever the tables hold."""
-    values = {name: _value(estimator, name) for name, known in BY_NAME.items() if known.estimator}
+    values = {name: value_of(estimator, name) for name, known in BY_NAME.items() if known.estimator}
     faults = list(wrong_values(values))
     chosen = []
     for check in (
@@ -87,24 +82,28 @@ def train_params(
     estimator: Any, objective: str, num_class: int, weighted: bool, constrained: bool = False
 ) -> TrainParams:
     """Return an estimator's parameters as all roles will know them."""
-    values = {name: _value(estimator, name) for name, known in SHARED.items() if known.estimator}
+    values = {name: value_of(estimator, name) for name, known in SHARED.items() if known.estimator}
     values["objective"] = objective
     stops = estimator.early_stopping_rounds is not None or bool(estimator.callbacks)
-    weighted = bool(weighted or estimator.scale_pos_weight != 1)
+    scale = value_of(estimator, "scale_pos_weight")
+    weighted = bool(weighted or scale != 1)
     values |= {"weighted": weighted, "constrained": constrained, "may_stop_early": stops}
     params = TrainParams(**values, num_class=num_class)
-    check_scale_pos_weight(params.loss, plain(estimator.scale_pos_weight))
+    check_scale_pos_weight(params.loss, scale)
     return params
 
 
-def _value(estimator: Any, name: str) -> Any:
+def value_of(estimator: Any, name: str) -> Any:
     """Return what a parameter is set to, 0 and 1 as truth values where it is one, as in XGBoost.
 
-    A generator of NumPy's for random_state is as good as an integer.
+    None is the default of what XGBoost has too, where it means "not set". One of NumPy's generators for random_state
+    is as good as an integer.
     """
     value = plain(getattr(estimator, name))
     if name == "random_state" and isinstance(value, _GENERATORS):
         return 0
+    if value is None and BY_NAME[name].xgboost:
+        return BY_NAME[name].default
     return bool(value) if BY_NAME[name].kind is FLAG and value in (0, 1) else value
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
+from mpfedxgb.api.settings import value_of
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.labels import read_groups, weights_of_groups
@@ -119,7 +120,7 @@ def compare_with_xgboost(
     directions = _directions(model, joined)
     if older:
         _refuse_other_gains(joined.params)
-    known = Labels(labels.astype(np.float64), weight, scale_pos_weight=model.scale_pos_weight)
+    known = Labels(labels.astype(np.float64), weight, scale_pos_weight=value_of(model, "scale_pos_weight"))
     y64, weight = known.y, known.row_weights
     start = None if base_margin is None else np.asarray(base_margin, np.float64).reshape(len(y64), -1).T
 
@@ -214,8 +215,8 @@ def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> di
         out |= {"objective": params.loss.exported_as, "base_score": 0.0}
     if model.base_score is not None:
         out["base_score"] = model.base_score
-    if model.scale_pos_weight != 1:
-        out["scale_pos_weight"] = model.scale_pos_weight
+    if (scale := value_of(model, "scale_pos_weight")) != 1:
+        out["scale_pos_weight"] = scale
     return params.loss.xgboost_parameters(params.num_class) | out
 
 

@@ -235,7 +235,7 @@ def test_a_paused_peer_is_lost_after_the_silence_that_the_settings_allow(two: Lo
 
     The paused role itself asks as often, and finds after its pause that it got no answer in time to its own questions.
     """
-    silence = patience(3.0)
+    silence = patience(2.0)
     two.ports = [two.ports[0]] * 2  # whichever process listens, the other one finds it there
     with other_process(two, frozen, silence) as peer:
         end = two.connect(1 - frozen, silence=silence)

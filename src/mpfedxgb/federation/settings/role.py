@@ -257,8 +257,9 @@ class RoleSettings:
 
 def _read(content: dict[str, Any], folder: Path, source: str) -> RoleSettings:
     """Return the settings of a role: first every key of every table is checked, then what they say together."""
-    texts = {table: f"[{shorten(str(table))}]; {suggestion(table, TABLES, 'the tables are')}" for table in content}
-    faults = [SettingsError(f"there is no table {texts[t]}", "unknown", str(t)) for t in content if t not in TABLES]
+    unknown = [table for table in content if table not in TABLES]
+    texts = {table: f"[{shorten(str(table))}]; {suggestion(table, TABLES, 'the tables are')}" for table in unknown}
+    faults = [SettingsError(f"there is no table {texts[table]}", "unknown", str(table)) for table in unknown]
     own = content.get("role")
     name = own["name"] if isinstance(own, dict) and isinstance(own.get("name"), str) else ""
     name = name if NAME.fullmatch(name) else "role"  # for the defaults of paths
