@@ -230,6 +230,23 @@ def test_exported_models_predict_the_same_and_gains_are_those_that_are_known() -
     assert booster.attr("security") == "none"
 
 
+def test_a_leaf_at_the_largest_weight_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Weights that no scale leaves room for are held at W: the log says so, and the comparison knows."""
+    X = pd.DataFrame({"a": np.arange(60.0), "b": np.arange(60.0) % 7})
+    y = np.select([X["a"] < 20, X["a"] < 40], [1e4, 0.0], -1e4)
+    params: dict[str, Any] = {"n_estimators": 1, "base_score": 0.0, "reg_lambda": 1e-9, "min_child_weight": 0.0}
+    params |= {"objective": "reg:pseudohubererror", "huber_slope": 1e-2, "security": "none"}
+    model = FedXGBRegressor(**params, monotone_constraints={"a": -1}).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert "weighs as much as any may" in caplog.text
+    assert parity.same_trees, parity.difference
+    assert parity.max_leaf_difference < 1e-5
+    caplog.clear()
+    FedXGBRegressor(**params | {"reg_lambda": 1.0}, monotone_constraints={"a": -1}).fit(X, y)
+    assert not caplog.text
+
+
 def test_a_training_goes_on_with_or_without_them() -> None:
     """From a model to another that is constrained, and from that to one that is not."""
     X, y = people()
