@@ -215,7 +215,7 @@ class Federation:
             code = child.wait(patience(STOPPING))
         except subprocess.TimeoutExpired:
             raise Hang(f"{self._name(role)} did not end in time after {number.name}") from None
-        if code == ExitCode.DONE and not self._stays(role):
+        if code in (ExitCode.DONE, *_AGAIN) and not self._stays(role):  # it had ended by itself, to be started again
             return False
         if code not in ((-signal.SIGKILL,) if number == signal.SIGKILL else (ExitCode.STOPPED, -signal.SIGTERM)):
             raise Trouble(self._how_it_ended(role, code))

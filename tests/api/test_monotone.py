@@ -19,14 +19,13 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.testing.parity import compare_with_xgboost
-from support.bounds import has_bounds
 from support.property_tests import examples
 from support.refusals import refused
 from support.role_files import full
 from support.small_problems import small_problem
 from support.xgboost_versions import IS_3_4
 
-MODES = [mode for mode in ("none", "strict", "sealed") if has_bounds(mode)]
+MODES = ["none", "strict", "sealed"]
 NAMES = ["age", "income", "debt", "kind"]
 
 
@@ -166,12 +165,10 @@ def test_what_does_not_go_with_several_tables(given: Any, code: str) -> None:
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("mode", [mode for mode in ("paper", "strict", "sealed") if mode not in MODES])
-def test_modes_without_them_refuse(mode: str) -> None:
+def test_the_papers_algorithms_refuse_them() -> None:
     """By the name of the parameter."""
-    more = {"min_child_weight": 0} if mode == "paper" else {}
     with refused(SettingsError, "mode", "constrained"):
-        fit({"debt": 1}, security=mode, **more)
+        fit({"debt": 1}, security="paper", min_child_weight=0)
 
 
 def test_directions_of_a_table() -> None:
@@ -228,6 +225,23 @@ def test_exported_models_predict_the_same_and_gains_are_those_that_are_known() -
     assert any(gain for gain in gains if gain)
     assert model.feature_importances_.sum() == pytest.approx(1)
     assert booster.attr("security") == "none"
+
+
+def test_a_leaf_at_the_largest_weight_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Weights that no scale leaves room for are held at W: the log says so, and the comparison knows."""
+    X = pd.DataFrame({"a": np.arange(60.0), "b": np.arange(60.0) % 7})
+    y = np.select([X["a"] < 20, X["a"] < 40], [1e4, 0.0], -1e4)
+    params: dict[str, Any] = {"n_estimators": 1, "base_score": 0.0, "reg_lambda": 1e-9, "min_child_weight": 0.0}
+    params |= {"objective": "reg:pseudohubererror", "huber_slope": 1e-2, "security": "none"}
+    model = FedXGBRegressor(**params, monotone_constraints={"a": -1}).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert "weighs as much as any may" in caplog.text
+    assert parity.same_trees, parity.difference
+    assert parity.max_leaf_difference < 1e-5
+    caplog.clear()
+    FedXGBRegressor(**params | {"reg_lambda": 1.0}, monotone_constraints={"a": -1}).fit(X, y)
+    assert not caplog.text
 
 
 def test_a_training_goes_on_with_or_without_them() -> None:
@@ -291,7 +305,6 @@ def settings_of(role: str, monotone: Any, constrained: bool = True) -> RoleSetti
     return RoleSettings.from_dict(content)
 
 
-@pytest.mark.skipif(not has_bounds("strict"), reason="strict has no directions yet")
 def test_settings_have_directions_of_own_columns() -> None:
     """In [data], at their owner; those of 0 are none."""
     settings = settings_of("telecom", {"calls": 1, "visits": -1, "age": 0})

@@ -48,6 +48,8 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "shares": {"objective": "reg:logistic"},
     "gamma": {"objective": "reg:gamma"},
     "quantile": {"objective": "reg:quantileerror", "quantile_alpha": 0.9},
+    "ranks": {"objective": "rank:ndcg"},
+    "times": {"objective": "survival:aft"},
     "custom": {"objective": "custom"},
     "weighted log-loss": {"objective": "binary:logistic", "weighted": True},
     "weighted squared error": {"objective": "reg:squarederror", "weighted": True},

@@ -18,7 +18,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.cli.search import parse_space
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import HandshakeError, PeerFailedError, RefusedError, SettingsError, StoppedError
+from mpfedxgb.errors import CheckpointError, HandshakeError, PeerFailedError, RefusedError, SettingsError, StoppedError
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.accepting import NOTE, Acceptance, accepters_work, coordinators_work, refusals
 from mpfedxgb.federation.lookup import NewestTables
@@ -218,7 +218,11 @@ def test_trainings_a_day(tmp_path: Path) -> None:
         Acceptance(settings.for_session("three"))
     with refused(RefusedError, "duplicate", "session", "two"):
         Acceptance(settings.for_session("two", TrainParams(max_depth=2)))
-    assert json.loads((tmp_path / "state" / "one" / NOTE).read_text()) == settings.training.to_dict()
+    note = tmp_path / "state" / "one" / NOTE
+    assert json.loads(note.read_text()) == settings.training.to_dict()
+    note.write_text("{")
+    with refused(CheckpointError, "damaged", NOTE):
+        Acceptance(settings.for_session("one"))
 
 
 @pytest.mark.parametrize("name", ["lock", "Lock", "record-000001.chain", "..", "a/b", "-a", "a" * 101])

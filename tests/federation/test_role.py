@@ -233,6 +233,40 @@ def test_settings_that_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             call.result()
 
 
+@pytest.mark.parametrize("security", ["strict", "sealed"])
+def test_directions_are_in_their_owners_settings_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: str
+) -> None:
+    """The model of the estimator; another direction is another training, and no file of the others is a byte longer."""
+    options = {"constrained": True, "security": security}
+    places = organisations(tmp_path, monkeypatch, training=options)
+    places.edit(2, "[data]\n", "[data]\nmonotone = { calls = 1 }\n")
+    first = train_all(places)
+    direct = estimator("binary", monotone_constraints={"calls": 1}, security=security)
+    if security == "strict":
+        assert join([one.model for one in first]).trees == join(direct.partial_models_).trees
+    for role in (0, 1):
+        for path in [*places.home(role).rglob("*.json"), *places.home(role).rglob("*.checkpoint")]:
+            assert b"monotone" not in path.read_bytes(), path
+
+    places.edit(2, "calls = 1", "calls = -1")
+    calls = [places.start(0, coordinate), places.start(1, train), places.start(2, train)]
+    with refused(CheckpointError, "mismatch", "rounds.checkpoint"):
+        calls[2].result()
+    for call in calls[:2]:
+        with refused(PeerFailedError, "failed", "telecom", "CheckpointError") as caught:
+            call.result()
+        assert "calls" not in str(caught.value)
+
+
+def test_a_direction_of_no_column_stays_with_its_role(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is sent the owner ends, and nobody reads the name."""
+    places = organisations(tmp_path, monkeypatch, training={"constrained": True})
+    places.edit(2, "[data]\n", "[data]\nmonotone = { secret_column = 1 }\n")
+    with refused(DataError, "unknown", "telecom: [data] monotone"):
+        train(places.settings(2))
+
+
 # Attempts
 
 

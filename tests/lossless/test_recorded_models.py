@@ -9,7 +9,6 @@ import pytest
 
 from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN
 from mpfedxgb.testing.parity import compare_with_xgboost
-from support.bounds import has_bounds
 from support.recorded_models import Model, Recorded, cuts_of, leaves_of, our_trees, read_models, splits_of
 from support.xgboost_versions import IS_3_4
 
@@ -17,9 +16,7 @@ RECORDED = {one.name: one for one in read_models()}
 SEALED = [name for name, one in RECORDED.items() if one.objective in ("binary:logistic", "reg:squarederror")]
 SEALED = [name for name in SEALED if RECORDED[name].params.get("reg_lambda") != 0]
 SEALED = [name for name in SEALED if RECORDED[name].params.get("num_parallel_tree", 1) == 1]
-HELD = {mode for mode in ("strict", "sealed") if has_bounds(mode)}
 EVERYWHERE = [name for name in RECORDED if name.endswith(", 0")]
-EVERYWHERE = [name for name in EVERYWHERE if HELD or "monotone_constraints" not in RECORDED[name].params]
 """One of each family, which is enough for trainings under secret sharing: they have the trees of security="none"."""
 
 

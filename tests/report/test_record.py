@@ -98,7 +98,7 @@ def test_json(record: RunRecord) -> None:
 def test_page(record: RunRecord) -> None:
     """A page of text: one line of summary, then roles, phases and reveals in columns."""
     lines = str(record).splitlines()
-    assert lines[0] == "train: 4 trees in 1.25 s, 13 rounds, 3.00 MB from the coordinator, peak memory 1.50 GB"
+    assert lines[0] == "train: 4 trees in 1.25 s, 13 message rounds, 3.00 MB from the coordinator, peak memory 1.50 GB"
     table = {line.split()[0]: line.split()[1:] for line in lines[1:] if line}
     assert table["bank"] == ["3", "4.00", "MB", "250.00", "kB"]
     assert table["shop"] == ["0", "0", "B", "0", "B"]

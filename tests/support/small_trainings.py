@@ -125,6 +125,11 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
     "quantile": lambda t, s: replace(
         t, params=_as(t, objective="reg:quantileerror", quantile_alpha=0.8), labels=Labels(s)
     ),
+    "random ranks": lambda t, s: replace(
+        t,
+        params=_as(t, objective="rank:ndcg", lambdarank_pair_method="mean"),
+        labels=Labels(np.digitize(s, np.quantile(s, [0.3, 0.6])).astype(np.float64), beside=np.arange(ROWS) % 5),
+    ),
     "custom": lambda t, s: replace(
         t, params=_as(t, objective="custom"), labels=Labels(s, custom=_squared_loss, base_score=0.5)
     ),

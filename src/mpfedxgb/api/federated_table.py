@@ -113,10 +113,10 @@ def check_sorted(qid: Any, name: str) -> None:
     """Raise DataError unless the groups of rows are sorted, as XGBoost asks for."""
     groups = None if qid is None else np.asarray(qid)
     try:
-        is_sorted = groups is None or groups.ndim != 1 or bool((groups[1:] >= groups[:-1]).all())
+        falls = groups is not None and groups.ndim == 1 and bool((groups[1:] < groups[:-1]).any())
     except TypeError:
-        is_sorted = True  # what is wrong with these, their reader says
-    if not is_sorted:
+        falls = False  # what is wrong with these, their reader says
+    if falls:
         text = f"{name} is not sorted; sort the rows of all tables by it, as XGBoost asks for too"
         raise DataError(text, "value", name)
 

@@ -261,7 +261,16 @@ class Active:
         if self.dropout is not None:
             self.dropout.close_round(trees, rows, leaves, self.margins)
         self._check_margins()
+        self._tell_largest_weights(held or ())
         return leaves, gains
+
+    def _tell_largest_weights(self, held: Sequence[int | None]) -> None:
+        """Say so if a leaf is held at W, which XGBoost does not know."""
+        if any(b is not None and abs(b) == self.plan.weight_cap for b in held):
+            _log.warning(
+                "a leaf weighs as much as any may beside monotone_constraints, and less than in XGBoost; raise "
+                "reg_lambda, or set max_delta_step"
+            )
 
     def _weight_within_bounds(self, G: int, H: int, held: int | None) -> int:
         """Return the weight of a leaf of a constrained tree: the bound that it is held at, or as its integers have it.

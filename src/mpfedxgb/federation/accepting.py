@@ -17,7 +17,7 @@ from typing import Any
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainResult
-from mpfedxgb.errors import DataError, RefusedError, as_checkpoint_error
+from mpfedxgb.errors import CheckpointError, DataError, RefusedError, as_checkpoint_error
 from mpfedxgb.federation.alignment import rows_in_common
 from mpfedxgb.federation.own_training import brought
 from mpfedxgb.federation.programs import (
@@ -116,8 +116,12 @@ class Acceptance(Observer):
 
     def is_known(self) -> bool:
         """Return whether it was accepted before; raises RefusedError if another one was, under the same name."""
-        with as_checkpoint_error(f"cannot read {self._path}"):
-            noted = json.loads(self._path.read_bytes()) if self._path.is_file() else None
+        try:
+            with as_checkpoint_error(f"cannot read {self._path}"):
+                noted = json.loads(self._path.read_bytes()) if self._path.is_file() else None
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            text = f"{self._path} is damaged, so that nobody knows what was accepted; propose another --session"
+            raise CheckpointError(text, "damaged", self._path.name) from None
         if noted not in (None, self._params):
             text = (
                 f"{self._settings.role.name} has accepted another training as {self._settings.session.name}; propose "

@@ -163,7 +163,7 @@ class Comparison:
                     )
                 if self.ties:
                     return
-            self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool), (self.root, self.root))
+            self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool), self._roots())
             if self.difference:
                 return
             self.compared += 1
@@ -220,6 +220,11 @@ class Comparison:
         left = self._left(self._ours(node))
         self._add(tree, node.left, class_, rows & left)
         self._add(tree, node.right, class_, rows & ~left)
+
+    def _roots(self) -> Both:
+        """Return what weights of a root are held to."""
+        most = min(self.root.hi, self._ours_now.largest)
+        return Held(-most, most), self.root
 
     def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool, held: Both) -> None:
         """Hold two leaves of the same rows to what each model's own g and h make of them."""

@@ -132,7 +132,8 @@ class RoundedGradients:
 
     Arrays are (trees, rows). Scores have this reg_lambda and gamma. XGBoost takes the sums of one side from those of
     both, in double precision, so that a hessian may be lost beside the others of its tree; `lost_h` bounds that. The
-    federation's leaf weights come in steps of `leaf_step`, and bounds of weights in steps of `bound_step`.
+    federation's leaf weights come in steps of `leaf_step`, bounds of weights in steps of `bound_step`, and with
+    constraints no weight is beyond the `largest`.
     """
 
     g: Floats
@@ -145,6 +146,7 @@ class RoundedGradients:
     fit_float32: bool = True
     leaf_step: float = 2.0**-WEIGHT_BITS
     bound_step: float = 0.0
+    largest: float = math.inf
 
     def sums(self, tree: int, rows: npt.NDArray[np.bool_]) -> Sums:
         """Return the sums of one tree's g and h over rows."""
@@ -159,6 +161,7 @@ def integer_gradients(
     g, h = loss.gradients(y, margins, weight)
     g = gradients_that_count(g, h)
     reg_lambda, gamma, step = params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA), 0.0
+    most = math.inf
     off_g, off_h = _DOUBLE * np.abs(g), np.zeros_like(h)
     if not params.facts.is_exact:  # one scale for all rounds, and leaf weights that are only near the exact ones
         off_g, off_h = FLOAT32 * np.abs(g), FLOAT32 * h
@@ -173,13 +176,15 @@ def integer_gradients(
         largest = max(exact_h.max(), params.reg_lambda)
         assert np.abs(h - exact_h).max() <= _STEP * largest, "h is coarser than promised"
         reg_lambda, gamma = _lambda_and_gamma(scale)
-        step = _bound_step(scale, plan)
-    return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma, lost_h=np.zeros(len(h)), bound_step=step)
+        step, most = _bounds(scale, plan)
+    lost = np.zeros(len(h))
+    return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma, lost_h=lost, bound_step=step, largest=most)
 
 
-def _bound_step(scale: scales.Scale, plan: scales.ScalePlan) -> float:
-    """Return the step of bounds of weights, as the number that it stands for."""
-    return math.ldexp(1.0, plan.coarse - plan.places + scale.f_h - scale.f_g)
+def _bounds(scale: scales.Scale, plan: scales.ScalePlan) -> tuple[float, float]:
+    """Return the step of bounds of weights, and the largest, as the numbers that they stand for."""
+    unit = scale.f_h - scale.f_g - plan.places
+    return math.ldexp(1.0, unit + plan.coarse), math.ldexp(plan.weight_cap, unit) if plan.weight_cap else math.inf
 
 
 def _lambda_and_gamma(scale: scales.Scale) -> tuple[float, float]:
@@ -206,6 +211,7 @@ def integer_gradients_of_sealed(
     off_g = w * (trees * 2.0 ** -(WEIGHT_BITS + 1) if labels.places > WEIGHT_BITS else 0.0)
     factor = params.h_factor
     reg_lambda, gamma = _lambda_and_gamma(scale)
+    step, most = _bounds(scale, plan)
     return RoundedGradients(
         np.ldexp(g.astype(np.float64), -scale.f_g)[None],
         np.ldexp(factor * h, -scale.f_h)[None],
@@ -215,7 +221,8 @@ def integer_gradients_of_sealed(
         gamma / factor,
         lost_h=np.zeros(1),
         leaf_step=2.0 ** -min(WEIGHT_BITS, labels.places),
-        bound_step=_bound_step(scale, plan),
+        bound_step=step / factor,
+        largest=most / factor,
     )
 
 

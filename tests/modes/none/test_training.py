@@ -98,6 +98,8 @@ def fit(problem: Problem, **params: Any) -> Model:
     kind = FedXGBClassifier if problem.kind in ("binary", "classes") else FedXGBRegressor
     if problem.kind == "counts":
         params["objective"] = "count:poisson"
+        if params.get("reg_lambda") == 1e8:
+            params["max_delta_step"] = 0.0  # beside such a lambda bounds of weights have no room
     model: Model = kind(security="none", **params)
     return model.fit(problem.tables, problem.y, sample_weight=problem.weight)
 

@@ -124,7 +124,7 @@ def test_no_leaf_of_positive_means_outgrows_its_bounds(
         assume(False)
     margins = labels.start + (far * rng.normal(size=rows) * 2**PLACES).astype(np.int64)
     gh = plain_gradients(rules, margins, labels.y, labels.weights)
-    sealed, division = reference.RefSealed(False, 1, params.learning_rate), rules.division
+    sealed, division = reference.RefSealed(False, 1, params.learning_rate / params.h_factor), rules.division
     for inside in (rng.random(rows) < 0.5, gh[0] > 0, gh[0] < 0, np.ones(rows, bool)):
         G, H = (int(part[inside].astype(object).sum()) for part in gh)
         assert np.abs(gh[:, inside]).max(initial=0) <= plan.g_cap

@@ -67,4 +67,4 @@ def test_markup_is_in_templates_alone() -> None:
     assert modules
     assert [text for path in modules for text in texts_of(path) if "</" in text or "/>" in text] == []
     templates = "".join(path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("templates/*.html")))
-    assert templates.count("safe") == templates.count('{{ asset("') == 3
+    assert templates.count("safe") == templates.count('{{ asset("') == 4
