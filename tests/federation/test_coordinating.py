@@ -335,3 +335,19 @@ def test_simulations_from_the_command_line(tmp_path: Path, shell: Shell) -> None
     paper = ("--security", "paper", "--min-child-weight", 0, "--out", tmp_path / "paper")
     assert shell.run(*words, "--coordinator", "P2", *paper) == ExitCode.USER
     assert "permutes everybody's features" in shell.err
+
+
+@pytest.mark.parametrize("security", ["strict", "sealed"])
+def test_directions_of_its_own_columns(organise: Make, security: str) -> None:
+    """Retail says in its own settings which way predictions go with its columns, as every owner does."""
+    places = organise(security=security, constrained=True)
+    signs = {name: {column: 1 for column in columns if column != "city"} for name, columns in COLUMNS.items()}
+    for role, name in NAMES.items():
+        written = ", ".join(f"{column} = {sign}" for column, sign in signs[name].items())
+        places.edit(role, "[data]", f"[data]\nmonotone = {{ {written} }}")
+    done = train_all(places)
+    every = {column: 1 for of in signs.values() for column in of}
+    held, free = simulated(security=security, monotone_constraints=every), simulated(security=security)
+
+    assert join([one.model for one in done]).trees == join(held.partial_models_).trees
+    assert join(held.partial_models_).trees != join(free.partial_models_).trees
