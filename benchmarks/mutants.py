@@ -33,6 +33,7 @@ PACKAGE = Path("src") / "mpfedxgb"
 ROOMS = ("tree", "protocols", "boosting", "modes", "training")
 
 FURTHER_TESTS = {
+    "tree/bounded.py": ["tree/test_gain.py", "tree/test_constrained.py"],
     "tree/level.py": ["tree/test_gain.py", "tree/test_split.py", "tree/test_grow.py"],
     "protocols/compare_bits.py": ["protocols/test_compare_bits.py", "protocols/test_argmax.py"],
     "protocols/opening.py": ["protocols/test_products.py", "protocols/test_plan.py"],
@@ -44,6 +45,9 @@ FURTHER_TESTS = {
     "modes/facts.py": ["api/test_unprotected.py", "federation/test_settings.py", "training/test_update.py"],
     "modes/mode.py": ["training/test_update.py", "training/test_resume.py"],
     "modes/choose.py": ["training/test_update.py"],
+    "modes/none/bounds.py": ["modes/none/test_tree.py", "api/test_monotone.py"],
+    "modes/sealed/encoding.py": ["modes/sealed/test_labels.py", "modes/sealed/test_rules.py"],
+    "modes/sealed/look_ups.py": ["modes/sealed/test_gradients.py"],
     "modes/none/labels.py": ["modes/none/test_training.py", "api/test_unprotected.py"],
     "modes/strict/labels.py": ["training/test_fit.py", "training/test_update.py"],
     "modes/strict/tree.py": ["tree/test_leaf.py"],

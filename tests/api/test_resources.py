@@ -66,7 +66,7 @@ def test_a_spool_changes_nothing_and_is_gone_afterwards(
 
     monkeypatch.setattr(SpoolTileStore, "__init__", noted)
 
-    assert models(table, max_memory="3 MB", spool=tmp_path, n_jobs=n_jobs) == wanted
+    assert models(table, max_memory="7 MB", spool=tmp_path, n_jobs=n_jobs) == wanted
     ((spool, there),) = made
     assert there == 1
     assert spool.octets > 600 * 8 * 100
@@ -82,7 +82,7 @@ def test_a_training_that_fails_leaves_no_spool(table: Any, tmp_path: Path, monke
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        models(table, max_memory="3 MB", spool=tmp_path, callbacks=[stop])
+        models(table, max_memory="7 MB", spool=tmp_path, callbacks=[stop])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,8 +93,8 @@ def test_a_training_that_does_not_fit_is_refused_with_figures(table: Any, tmp_pa
     before = model.predict_proba(X)
     for more, reason in (
         ({"max_memory": "1 MB"}, r"takes \d+\.?\d* MB of memory, and max_memory is 1\.00 MB.*no spool can take"),
-        ({"max_memory": "35 MB", "max_bin": 256}, r"name a folder with 14\.\d+ MB free in spool"),
-        ({"max_memory": "35 MB", "max_bin": 256, "spool": tmp_path / "none"}, "none does not exist; make it"),
+        ({"max_memory": "40 MB", "max_bin": 256}, r"name a folder with 14\.\d+ MB free in spool"),
+        ({"max_memory": "40 MB", "max_bin": 256, "spool": tmp_path / "none"}, "none does not exist; make it"),
     ):
         with pytest.raises(NoRoomError, match=reason):
             model.set_params(max_memory=None, spool=None).set_params(**more).fit(X, y > 0)

@@ -145,10 +145,15 @@ def test_refused_labels(name: str, more: dict[str, Any], label: float, parameter
 
 def test_taken_labels() -> None:
     """What is refused of one loss is taken by another, or with other gains."""
-    origin = Origin("y")
-    loss_of("rank:ndcg").check_labels(np.array([0.0, 31.0]), origin, True)
-    loss_of("rank:ndcg", ndcg_exp_gain=False).check_labels(np.array([0.5, 100.0]), origin, True)
-    loss_of("rank:pairwise").check_labels(np.array([-0.5, 100.0]), origin, True)
+    taken = (
+        (loss_of("rank:ndcg"), [0.0, 31.0]),
+        (loss_of("rank:ndcg", ndcg_exp_gain=False), [0.5, 100.0]),
+        (loss_of("rank:pairwise"), [-0.5, 100.0]),
+    )
+    for loss, labels in taken:
+        numbers = np.array(labels)
+        loss.check_labels(numbers, Origin("y"), True)
+        assert numbers.tolist() == labels
 
 
 def xgboost_metric(name: str, groups: Ints | None, y: Floats, p: Floats, w: Floats | None, **more: Any) -> float:

@@ -29,7 +29,9 @@ TIMES = ["--label", "seen", "--upper", "last", "--drop", "query,grade", "--objec
 def simulate(folder: Path, *words: str) -> Any:
     """Run the command on the table, and return what it ended with."""
     TABLE.to_csv(folder / "table.csv", index=False)
-    return CliRunner().invoke(make_app(["simulate"]), ["simulate", str(folder / "table.csv"), "--out", str(folder / "out"), *words])
+    return CliRunner().invoke(
+        make_app(["simulate"]), ["simulate", str(folder / "table.csv"), "--out", str(folder / "out"), *words]
+    )
 
 
 @pytest.mark.parametrize(("words", "metric"), [(RANKS, "ndcg@32"), (TIMES, "aft-nloglik")], ids=["ranks", "times"])

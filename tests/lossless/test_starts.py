@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import xgboost
 
-from mpfedxgb import FederatedTable, FedXGBClassifier, FedXGBRegressor, join
+from mpfedxgb import FederatedTable, FedXGBClassifier, FedXGBRanker, FedXGBRegressor, join
 from mpfedxgb.boosting.objectives import NAMED, OBJECTIVES
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.testing.parity import compare_with_xgboost
@@ -91,15 +91,22 @@ def test_where_training_starts_is_xgboosts(objective: str) -> None:
 
 def test_losses_that_do_not_scale_positives_refuse_it() -> None:
     """XGBoost passes over it in silence, or with a warning."""
-    X, labels = np.arange(80.0).reshape(40, 2), {"multi": np.arange(40) % 3, "binary": np.arange(40) % 2}
+    X, labels = np.arange(80.0).reshape(40, 2), dict.fromkeys(("binary", "rank"), np.arange(40) % 2)
     for name in NAMED:
         if OBJECTIVES[name].scales_positives:
             continue
-        model = (FedXGBClassifier if OBJECTIVES[name].has_classes else FedXGBRegressor)(objective=name)
-        y = labels.get(name.partition(":")[0], 1 + np.arange(40) % 2)
+        kind = FedXGBClassifier if OBJECTIVES[name].has_classes else FedXGBRegressor
+        groups = {"qid": np.arange(40) // 10} if name.startswith("rank:") else {}
+        model: Any = (FedXGBRanker if groups else kind)(objective=name)
+        y = (
+            np.arange(40) % 3
+            if name.startswith("multi:")
+            else labels.get(name.partition(":")[0], 1 + np.arange(40) % 2)
+        )
+        y = np.column_stack([y, y]) if name == "survival:aft" else y
         with pytest.raises(SettingsError, match=f"scale_pos_weight=2.0 does not go with objective='{name}'"):
-            model.set_params(scale_pos_weight=2.0).fit(X, y)
-        model.set_params(scale_pos_weight=1.0, n_estimators=1, security="none").fit(X, y)
+            model.set_params(scale_pos_weight=2.0).fit(X, y, **groups)
+        model.set_params(scale_pos_weight=1.0, n_estimators=1, security="none").fit(X, y, **groups)
 
 
 def test_evaluation_rows_begin_at_their_own_margins() -> None:
@@ -166,7 +173,7 @@ def test_margins_that_cannot_be_used(margins: Any, says: str) -> None:
         FedXGBClassifier().fit(X, y, base_margin=margins)
     with pytest.raises(DataError, match=says):
         FedXGBClassifier(n_estimators=1, security="none").fit(X, y).predict(X, base_margin=margins)
-    with pytest.raises(Exception, match="base_margin holds log-odds beyond 128"):
+    with pytest.raises(Exception, match="base_margin holds numbers beyond 128"):
         FedXGBClassifier(n_estimators=1, security="sealed").fit(X, y, base_margin=np.full(20, 129.0))
 
 

@@ -133,7 +133,7 @@ def test_a_copy_of_an_earlier_attempt_is_noticed(tmp_path: Path, kind: str) -> N
 
     for outcome in outcomes:
         assert isinstance(outcome.error, CheckpointError | PeerFailedError)
-        assert "P2 and P1 have kept rounds of different attempts" in str(outcome.error)
+        assert "P2 and P1 have kept boosting rounds of different attempts" in str(outcome.error)
         assert "--restart" in str(outcome.error)
     shutil.rmtree(mine)
     (tmp_path / "new").rename(mine)
@@ -185,7 +185,7 @@ def test_margin_shares_that_are_all_damaged(tmp_path: Path) -> None:
         path.unlink()
     outcomes = site.run()
     assert isinstance(outcomes[2].error, CheckpointError)
-    assert "no round in it can be used" in str(outcomes[2].error)
+    assert "no boosting round in it can be used" in str(outcomes[2].error)
     assert isinstance(outcomes[1].error, PeerFailedError)
     assert site.checkpoints(1).newest() == 2
 

@@ -48,10 +48,10 @@ def write_report(
 
 def write_page(data: ReportData, path: Path) -> Path:
     """Write a page, for its owner only, and return its path."""
-    return write_text(page_html(data), path)
+    return save_text(page_html(data), path)
 
 
-def write_text(text: str, path: Path) -> Path:
+def save_text(text: str, path: Path) -> Path:
     """Write a text, for its owner only, and return its path."""
     try:
         write_file(path, text)

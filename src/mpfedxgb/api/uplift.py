@@ -16,7 +16,7 @@ import pandas as pd
 
 from mpfedxgb.api.federated_table import FederatedTable
 from mpfedxgb.api.functions import Metrics, Params, metrics_of_folds, more_is_better, read_folds
-from mpfedxgb.api.models import write_text
+from mpfedxgb.api.models import save_text
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.modes.facts import NONE, facts_of
 from mpfedxgb.report.html.page import uplift_html
@@ -94,7 +94,7 @@ class Uplift:
 
     def report(self, path: str | Path) -> Path:
         """Write a page with the numbers and a drawing of each metric, and return its path."""
-        return write_text(uplift_html(self), Path(path))
+        return save_text(uplift_html(self), Path(path))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: participants, and for each metric its folds and its summary."""

@@ -79,13 +79,14 @@ def run_training(party: Party, params: TrainParams, mine: Training, stays: bool 
 
 def reveals_of_session(roster: Roster) -> Ledger:
     """Return what a session for a training reveals beside the training itself."""
-    found, everyone = Ledger(), (roster.coordinator, "participants")
-    found.record(Entry.ID_DIGEST, roster.name(ACTIVE), 2 * len(roster.other_owners))
-    for receiver in everyone:
-        found.record(Entry.KIND_OF_SESSION, receiver, 1)
-        found.record(Entry.LABEL_COMMITMENT, receiver, COMMITMENT_BYTES // 8)
-        found.record(Entry.KEPT_AT_THE_END, receiver, 2 * len(roster.owners))
-    return found
+    entries = [(Entry.ID_DIGEST, roster.name(ACTIVE), 2 * len(roster.other_owners))]
+    for receiver in (roster.coordinator, "participants"):
+        entries += [
+            (Entry.KIND_OF_SESSION, receiver, 1),
+            (Entry.LABEL_COMMITMENT, receiver, COMMITMENT_BYTES // 8),
+            (Entry.KEPT_AT_THE_END, receiver, 2 * len(roster.owners)),
+        ]
+    return Ledger.read(entries)
 
 
 def run_scoring(party: Party, service: Service) -> None:

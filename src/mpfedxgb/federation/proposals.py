@@ -17,18 +17,17 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import AlienFrameError, HandshakeError, OutOfStepError, SettingsError
+from mpfedxgb.errors import HandshakeError, SettingsError
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import MOST_ROWS
 from mpfedxgb.party.local import Program
-from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.observer import Observer
+from mpfedxgb.party.proposing import propose
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.transport.frame import Kind
 from mpfedxgb.transport.transport import Transport
 
 SESSIONS = ("training", "scoring", "aligning")
@@ -96,34 +95,17 @@ def meet(
         max_frame_bytes=settings.network.max_frame_mb << 20,
         topology=settings.network.topology,
     )
-    roster, wait = settings.roster, settings.network.connect_timeout
-    comm = Communicator(transport, roster, settings.number, session, Meter(), wait)
-    comm.advance("proposal")
-    try:
-        if proposal is None:
-            proposal = _hear(comm)
-            work = prepare(proposal)
-        else:
-            blob = np.frombuffer(json.dumps(asdict(proposal)).encode(), np.uint8)
-            comm.send([role for role in roster.roles if role != ACTIVE], [blob], Kind.HELLO)
-            work = prepare(proposal)
-        if work is None:
-            _agree(comm)
-    except BaseException as error:
-        comm.abort(error)
-        raise
-    return work
+    blob = None if proposal is None else np.frombuffer(json.dumps(asdict(proposal)).encode(), np.uint8)
+
+    def decide(arrays: Sequence[npt.NDArray[Any]]) -> Work[T] | None:
+        return prepare(_read(settings.roster.name(ACTIVE), arrays) if proposal is None else proposal)
+
+    wait = settings.network.connect_timeout
+    return propose(transport, settings.roster, settings.number, session, wait, blob, decide)
 
 
-def _hear(comm: Communicator) -> Proposal:
-    name = comm.roster.name(ACTIVE)
-    try:
-        arrays, alien = comm.receive_greeting(ACTIVE)
-    except OutOfStepError:
-        alien = AlienFrameError()
-    if alien is not None:
-        text = f"{name} proposed nothing; give all roles the same federation name and the same version of mpfedxgb"
-        raise HandshakeError(text, "version", "proposal", name)
+def _read(name: str, arrays: Sequence[npt.NDArray[Any]]) -> Proposal:
+    """Return the proposal that came from the active participant, of this name."""
     try:
         (blob,) = arrays
         found = Proposal(**json.loads(blob.tobytes()))
@@ -137,17 +119,3 @@ def _hear(comm: Communicator) -> Proposal:
     except (ValueError, TypeError, RecursionError):
         raise HandshakeError(f"{name} sent a proposal that cannot be read", "damaged", "proposal", name) from None
     return replace(found, parameters=parameters)
-
-
-def _agree(comm: Communicator) -> None:
-    """Tell the active participant that this role agrees, and wait until all do."""
-    others = [role for role in comm.roster.roles if role != ACTIVE]
-    if comm.role == ACTIVE:
-        for role in others:
-            comm.receive(role, Kind.HELLO)
-        comm.advance("agreed")
-        comm.send(others, [], Kind.HELLO)
-        return
-    comm.send([ACTIVE], [], Kind.HELLO)
-    comm.advance("agreed")
-    comm.receive(ACTIVE, Kind.HELLO)
