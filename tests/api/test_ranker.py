@@ -11,7 +11,7 @@ import pytest
 import xgboost
 from sklearn.model_selection import GroupKFold
 
-from mpfedxgb import FederatedTable, FedXGBRanker, FedXGBRegressor, cv, join, train
+from mpfedxgb import FederatedTable, FedXGBClassifier, FedXGBRanker, FedXGBRegressor, cv, join, train
 from mpfedxgb.errors import DataError, SettingsError, UserError
 from support.refusals import ANY, refused
 
@@ -143,6 +143,13 @@ def test_what_is_wrong_with_parameters(params: dict[str, Any], code: Any, parame
     """Each by its name; modes that compute on secrets say that they do not cover ranking."""
     with refused(UserError, code, parameter):
         FedXGBRanker(**OPTIONS | params).fit(X, Y, qid=QID)
+
+
+def test_other_estimators_name_the_one_that_ranks() -> None:
+    """A classifier and a regressor say which to take."""
+    for kind in (FedXGBClassifier, FedXGBRegressor):
+        with pytest.raises(SettingsError, match="FedXGBRanker"):
+            kind(objective="rank:ndcg", **OPTIONS).fit(X, Y)
 
 
 def test_position_bias_is_refused_and_its_absence_is_not() -> None:

@@ -53,6 +53,21 @@ def test_alone_or_together(words: list[str], metric: str, tmp_path: Path) -> Non
     assert metric in json.loads((tmp_path / "out" / "uplift.json").read_text())["metrics"]
 
 
+@pytest.mark.parametrize("objective", ["rank:ndcg", "survival:aft"])
+def test_plans(objective: str, tmp_path: Path) -> None:
+    """A forecast needs neither groups nor bounds, which cost nothing: it is that of another loss."""
+    path = tmp_path / "table.csv"
+    TABLE.drop(columns=["query", "last", "seen"]).to_csv(path, index=False)
+    words = ["plan", "--table", str(path), "--label", "grade", "--participants", "2", "--json"]
+    found = [
+        CliRunner().invoke(make_app(["plan"]), [*words, "--objective", o]) for o in (objective, "reg:absoluteerror")
+    ]
+    assert [one.exit_code for one in found] == [0, 0], found[0].output
+    mine, other = (json.loads(one.stdout) for one in found)
+    for what in ("rounds", "messages", "dealer_bytes"):
+        assert mine[what] == other[what]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -16,7 +16,7 @@ import pandas as pd
 import typer
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.boosting.objectives import FOR_NUMBERS
+from mpfedxgb.boosting.objectives import FOR_NUMBERS, OBJECTIVES, RANKINGS
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli.simulate import COORDINATES, choose_objective, listed, parse_participants, read_labelled
 from mpfedxgb.config import SessionSettings, link_of
@@ -250,6 +250,10 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
     )
 
 
+_AS_COSTLY = "reg:absoluteerror"
+"""An objective that costs what those cost that take a column beside the label: no scale of theirs is public either."""
+
+
 def _of_table(
     X: pd.DataFrame,
     y: pd.Series[Any],
@@ -259,7 +263,9 @@ def _of_table(
 ) -> tuple[Forecast, str]:
     """Return the forecast of a simulation on a table."""
     objective, _ = choose_objective(y, objective)
-    kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
+    kind = FedXGBRegressor if objective in (*FOR_NUMBERS, *RANKINGS) else FedXGBClassifier
+    if objective in OBJECTIVES and OBJECTIVES[objective].beside:  # groups and bounds are P_1's, and cost nothing
+        objective, y = _AS_COSTLY, y * 0.0
     model = kind(participants=parse_participants(participants), objective=objective, **chosen)
     predicted = model.forecast(X, y)
     return predicted, _room_for_all(predicted)

@@ -113,6 +113,8 @@ def objective_error(name: Any, does_not_fit: str, remedy: str) -> SettingsError:
     why = does_not_fit if name in (*NAMED, *OTHER_NAMES) else "is not known"
     if name in ONLY_IN_XGBOOST:
         why = "is one of XGBoost's that are not supported here"
+    if name in RANKINGS:
+        remedy = "rank rows with a FedXGBRanker"
     return SettingsError(f"objective={name!r} {why}; {remedy}", "choice", "objective", name)
 
 
