@@ -91,18 +91,15 @@ def test_where_training_starts_is_xgboosts(objective: str) -> None:
 
 def test_losses_that_do_not_scale_positives_refuse_it() -> None:
     """XGBoost passes over it in silence, or with a warning."""
-    X, labels = np.arange(80.0).reshape(40, 2), dict.fromkeys(("binary", "rank"), np.arange(40) % 2)
+    X, two = np.arange(80.0).reshape(40, 2), np.arange(40) % 2
+    labels = {"multi": np.arange(40) % 3, "binary": two, "rank": two}
     for name in NAMED:
         if OBJECTIVES[name].scales_positives:
             continue
         kind = FedXGBClassifier if OBJECTIVES[name].has_classes else FedXGBRegressor
         groups = {"qid": np.arange(40) // 10} if name.startswith("rank:") else {}
         model: Any = (FedXGBRanker if groups else kind)(objective=name)
-        y = (
-            np.arange(40) % 3
-            if name.startswith("multi:")
-            else labels.get(name.partition(":")[0], 1 + np.arange(40) % 2)
-        )
+        y = np.arange(40) % 3 if name.startswith("multi:") else labels.get(name.partition(":")[0], 1 + two)
         y = np.column_stack([y, y]) if name == "survival:aft" else y
         with pytest.raises(SettingsError, match=f"scale_pos_weight=2.0 does not go with objective='{name}'"):
             model.set_params(scale_pos_weight=2.0).fit(X, y, **groups)
