@@ -57,6 +57,7 @@ def test_a_spool_changes_nothing_and_is_gone_afterwards(
     """E in a file below the folder gives the same partial models."""
     wanted = models(table)
     monkeypatch.setattr("mpfedxgb.training.memory._WORKING", 0)
+    monkeypatch.setattr("mpfedxgb.training.memory.CANDIDATE", 0)
     made = []
     plain = SpoolTileStore.__init__
 
@@ -76,6 +77,7 @@ def test_a_spool_changes_nothing_and_is_gone_afterwards(
 def test_a_training_that_fails_leaves_no_spool(table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ends it."""
     monkeypatch.setattr("mpfedxgb.training.memory._WORKING", 0)
+    monkeypatch.setattr("mpfedxgb.training.memory.CANDIDATE", 0)
 
     def stop(report: object) -> None:
         assert len(list(tmp_path.iterdir())) == 1
@@ -93,8 +95,8 @@ def test_a_training_that_does_not_fit_is_refused_with_figures(table: Any, tmp_pa
     before = model.predict_proba(X)
     for more, reason in (
         ({"max_memory": "1 MB"}, r"takes \d+\.?\d* MB of memory, and max_memory is 1\.00 MB.*no spool can take"),
-        ({"max_memory": "35 MB", "max_bin": 256}, r"name a folder with 14\.\d+ MB free in spool"),
-        ({"max_memory": "35 MB", "max_bin": 256, "spool": tmp_path / "none"}, "none does not exist; make it"),
+        ({"max_memory": "40 MB", "max_bin": 256}, r"name a folder with 14\.\d+ MB free in spool"),
+        ({"max_memory": "40 MB", "max_bin": 256, "spool": tmp_path / "none"}, "none does not exist; make it"),
     ):
         with pytest.raises(NoRoomError, match=reason):
             model.set_params(max_memory=None, spool=None).set_params(**more).fit(X, y > 0)

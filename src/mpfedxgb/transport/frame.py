@@ -139,7 +139,7 @@ def copied(kind: Kind, sender: int, session: bytes, step: int, label: str, array
 def give_up(array: Array) -> Array:
     """Return an array that is read-only from now on, as is the array that it is a whole view of, if it is one."""
     whole: Any = array
-    while isinstance(whole, np.ndarray) and whole.nbytes == array.nbytes:
+    while array.size and isinstance(whole, np.ndarray) and whole.nbytes == array.nbytes:
         whole.setflags(write=False)
         whole = whole.base
     return array
