@@ -223,8 +223,8 @@ class Comparison:
 
     def _roots(self) -> Both:
         """Return what weights of a root are held to."""
-        most = min(self.root.hi, self._ours_now.largest)
-        return Held(-most, most), self.root
+        most, step = min(self.root.hi, self._ours_now.largest), self._ours_now.bound_step
+        return Held(-most, most, step, step), self.root
 
     def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool, held: Both) -> None:
         """Hold two leaves of the same rows to what each model's own g and h make of them."""
