@@ -116,7 +116,6 @@ def fit(**more: Any) -> Any:
         ({"eval_set": [(X, Y)], "eval_qid": [QID[::-1]]}, "value", "eval_qid[0]"),
         ({"eval_set": [(X, Y)], "eval_qid": [QID], "params": {"eval_metric": "map"}}, "range", ANY),
     ],
-    ids=str,
 )
 def test_what_is_wrong_with_groups(more: dict[str, Any], code: Any, parameter: Any) -> None:
     """Each by its name."""
