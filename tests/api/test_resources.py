@@ -67,7 +67,7 @@ def test_a_spool_changes_nothing_and_is_gone_afterwards(
 
     monkeypatch.setattr(SpoolTileStore, "__init__", noted)
 
-    assert models(table, max_memory="7 MB", spool=tmp_path, n_jobs=n_jobs) == wanted
+    assert models(table, max_memory="3 MB", spool=tmp_path, n_jobs=n_jobs) == wanted
     ((spool, there),) = made
     assert there == 1
     assert spool.octets > 600 * 8 * 100
@@ -84,7 +84,7 @@ def test_a_training_that_fails_leaves_no_spool(table: Any, tmp_path: Path, monke
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        models(table, max_memory="7 MB", spool=tmp_path, callbacks=[stop])
+        models(table, max_memory="3 MB", spool=tmp_path, callbacks=[stop])
     assert list(tmp_path.iterdir()) == []
 
 
