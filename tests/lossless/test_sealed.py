@@ -34,7 +34,12 @@ from support.views import Recorder
 
 SEED = 7
 ROWS, EVAL_ROWS = 45, 15
-OBJECTIVES = {"binary": "binary:logistic", "regression": "reg:squarederror", "counts": "count:poisson"}
+OBJECTIVES = {
+    "binary": "binary:logistic",
+    "regression": "reg:squarederror",
+    "counts": "count:poisson",
+    "classes": "multi:softprob",
+}
 Ints = npt.NDArray[np.int64]
 
 
@@ -82,7 +87,7 @@ def weights_of(rng: np.random.Generator, kind: str | None) -> Any:
 
 def labels_of(problem: Problem, size: float) -> Any:
     """Return the labels, those of regression with a largest of `size`; 0 stands for labels that are all equal."""
-    if problem.kind == "binary":
+    if problem.kind in ("binary", "classes"):
         return problem.y.astype(np.float64)
     if problem.kind == "counts":
         return size * problem.y
@@ -100,6 +105,8 @@ def training_of(problem: Problem, y: Any, weight: Any, evaluates: bool, **params
         for rows in (slice(0, ROWS), slice(ROWS, None))
     )
     named: dict[str, Any] = {"objective": OBJECTIVES[problem.kind]} | params
+    if problem.kind == "classes":
+        named["num_class"] = int(y.max()) + 1
     settings = TrainParams(**named, security="sealed", weighted=weight is not None)
     labels = Labels(y[:ROWS], weight, eval_y=[y[ROWS:]] if evaluates else ())
     return Training(settings, first, labels, [rest] if evaluates else [])
@@ -109,12 +116,13 @@ def scored(parts: Sequence[PartialModel], tables: Sequence[Table], settings: Ses
     """Return what joint scoring tells the active participant: the sums of leaf weights, as integers."""
 
     def program(party: Party, scorer: Scorer | None) -> Ints | None:
-        return secure_predict(party, 1, scorer, None)
+        return secure_predict(party, classes, scorer, None)
 
+    classes = parts[0].params.outputs
     private = [(None,), *((part.scorer(table),) for part, table in zip(parts, tables, strict=True))]
     sums = run_locally(program, len(parts), private, settings).results[ACTIVE]
     assert sums is not None
-    return np.asarray(sums[0])
+    return np.asarray(sums if classes > 1 else sums[0])
 
 
 def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedAnswer:
@@ -134,10 +142,10 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
 
     start = answer.encoded.sealed.start
     sums = answer.margins[-1] - start
-    np.testing.assert_array_equal(scored(models(run), training.tables, settings), sums[:ROWS])
+    np.testing.assert_array_equal(scored(models(run), training.tables, settings), sums[..., :ROWS])
     if training.evaluation:
         np.testing.assert_array_equal(np.array(told), answer.evaluated(ROWS))
-        np.testing.assert_array_equal(scored(models(run), training.evaluation[0], settings), sums[ROWS:])
+        np.testing.assert_array_equal(scored(models(run), training.evaluation[0], settings), sums[..., ROWS:])
     else:
         assert not told
     return answer
@@ -146,7 +154,7 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
 @examples(25)
 @given(
     seed=st.integers(0, 10**6),
-    kind=st.sampled_from(["binary", "regression"]),
+    kind=st.sampled_from(["binary", "regression", "classes"]),
     participants=st.integers(2, 5),
     weights=st.sampled_from([None, None, "steps", "tiny", "far apart"]),
     size=st.sampled_from([0.0, 1e-6, 1.0, 1e3, 1e8]),
