@@ -2,7 +2,7 @@
 
 Margins F_k and probabilities P_k of K classes, up to 256, are in units of u = 2^-24. With M the largest margin of a
 row, v_k is exp(F_k - M) as `mpfedxgb.exponential` has it, not yet rounded, for an argument that is moved up: at F_k = M
-it is just above 2^m, m = 10 - b, for the least b with K <= 2^b, so that all of a row keep within 2^62 in sum.
+it is just above 2^m, m = 10 - b, for the least b > 0 with K <= 2^b, so that all of a row keep within 2^62 in sum.
 
     v_k = 2^51 exp(F_k - M + top)     e_k = round(v_k / 2^(21 + m))     S = round((v_1 + ... + v_K) / 2^(25 + m))
     x = S - 2^26     s = x >> 18     t = (x mod 2^18) - 2^17
@@ -65,7 +65,7 @@ _MOVED = 16
 def class_bits(classes: int) -> int:
     """Return b."""
     assert 1 <= classes <= MOST_CLASSES, classes
-    return (classes - 1).bit_length()
+    return max(1, (classes - 1).bit_length())
 
 
 def segment_bits(classes: int) -> int:
