@@ -233,7 +233,8 @@ def _metrics_of(training: Training, model: Model, joined: Joined, answer: Sealed
     weight = np.ones(OTHER_ROWS) if training.evaluation_weight is None else training.evaluation_weight
     for name, values in model.evals_result_["validation_0"].items():
         for t, sums in enumerate(answer.evaluated(training.rows)):
-            margins = decode_fixed(sums, answer.encoded.places)[None] + _start(training, joined)[:, training.rows :]
+            margins = decode_fixed(np.atleast_2d(sums), answer.encoded.places)
+            margins = margins + _start(training, joined)[:, training.rows :]
             metric = named_metrics([name], joined.params.of_objectives)[name]
             value = metric(codes.astype(np.float64), joined.params.loss.transform(margins), weight)
             if not np.isclose(value, values[t], rtol=1e-6, atol=1e-8, equal_nan=True):  # margins to 2^-32 there

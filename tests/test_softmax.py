@@ -75,11 +75,11 @@ def sums_of(classes: int) -> npt.NDArray[Any]:
 
 @pytest.mark.parametrize("classes", COUNTS)
 def test_reciprocals_are_as_near_as_stated(classes: int) -> None:
-    """In every segment; and S R is never so far above 1 that P could be more."""
+    """In every segment; and where one class has most, S R is never so far above 1 that its P could be more."""
     S = sums_of(classes)
     R = reciprocal(S, classes)
     assert np.abs(R - np.ldexp(1.0, 2 * SUM_BITS + C0_PLACES - SUM_BITS) / S).max() < ERROR_OF_R
-    assert (S * R).max() <= (1 << (SUM_BITS + C0_PLACES)) * (1 + 2.0**-27)
+    assert (S * R)[S < 2 << SUM_BITS].max() <= (1 << (SUM_BITS + C0_PLACES)) * (1 + 2.0**-26.5)
 
 
 @pytest.mark.parametrize("classes", COUNTS)
@@ -94,7 +94,7 @@ def test_everything_fits_62_bits(classes: int) -> None:
     most = max(largest, int(f.product_at(near).max()))
     assert classes * most + (1 << (table.sum_places(classes) - 1)) < 1 << 62
     S = (classes * most) >> table.sum_places(classes)
-    assert S - (1 << SUM_BITS) < 1 << (REMAINDER_BITS + table.segment_bits(classes)), "it lies in the table"
+    assert 1 << (REMAINDER_BITS + table.segment_bits(classes)) > S - (1 << SUM_BITS), "it lies in the table"
     c0, c1, c2 = (int(np.abs(c).max()) for c in table.coefficients(table.segment_bits(classes)))
     t = 1 << (REMAINDER_BITS - 1)
     assert (c0 << C0_SHIFT) + (c1 * t << C1_SHIFT) + c2 * t * t + (1 << (DROPPED_BITS - 1)) < 1 << 62

@@ -380,9 +380,7 @@ def sealed_gradients(
     return _weighed(sealed, g, h, weights, inside)
 
 
-def _of_class(
-    sealed: RefSealed, P: Ints, y: Ints, weights: Ints | None, inside: Bits | None
-) -> tuple[Ints, Ints]:
+def _of_class(sealed: RefSealed, P: Ints, y: Ints, weights: Ints | None, inside: Bits | None) -> tuple[Ints, Ints]:
     """Return g = P - y and h = 2 P (1 - P) of one class, P and y (rows,)."""
     p = P.tolist()
     h = [_round(Fraction(2 * one * ((1 << PLACES) - one), 1 << PLACES)) for one in p]

@@ -20,7 +20,7 @@ from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.data import Table
 from mpfedxgb.exponential import exponential
 from mpfedxgb.party import ACTIVE, Party, run_locally
-from mpfedxgb.sigmoid import LIMIT
+from mpfedxgb.sigmoid import LIMIT, PLACES
 from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_predict
 from patience import patience
@@ -276,6 +276,26 @@ def test_margins_beyond_the_range_of_the_sigmoid() -> None:
     assert (answer.margins[-1] != answer.margins[0]).any()
 
 
+@pytest.mark.parametrize("learning_rate", [0.3, 30.0])
+@pytest.mark.parametrize("classes", [2, 5, 7])
+def test_any_number_of_classes(classes: int, learning_rate: float) -> None:
+    """Some of them rare, one without a row; a rate of 30 sends margins farther apart than the exponential reaches."""
+    problem = small_problem(5, "classes", ROWS + EVAL_ROWS)
+    y = np.arange(ROWS + EVAL_ROWS) % classes * (np.arange(ROWS + EVAL_ROWS) % 3 > 0)
+    y[(y == 1) & (classes > 2)] = 0
+    y[-1] = classes - 1
+    training = training_of(
+        problem, y.astype(np.float64), None, True,
+        n_estimators=3, max_depth=2, learning_rate=learning_rate, min_child_weight=0.0,
+    )  # fmt: skip
+    answer = assert_all_lossless(training, 3, "mesh" if classes == 5 else "star")
+    assert training.params.num_class == classes
+    assert len(answer.trees) == 3 * classes
+    apart = np.ptp(answer.margins[-1], axis=0)
+    assert (apart.max() > 31 << PLACES) == (learning_rate == 30.0)
+    assert (answer.margins[-1] != answer.margins[-2]).any()
+
+
 def test_residuals_beyond_their_cap() -> None:
     """A rate of 40 makes residuals grow until they are held to the cap."""
     problem = small_problem(4, "regression", ROWS + EVAL_ROWS)
@@ -316,7 +336,7 @@ def test_a_tree_lighter_than_min_child_weight_weighs_as_any_other(kind: str) -> 
 # The estimators
 
 
-@pytest.mark.parametrize("kind", ["binary", "regression"])
+@pytest.mark.parametrize("kind", ["binary", "regression", "classes"])
 def test_estimators_give_the_oracles_trees(kind: str) -> None:
     """With evaluation rows and a random_state; and predictions are the oracle's sums."""
     problem = small_problem(11, kind, rows=60, weighted=True)
@@ -325,7 +345,7 @@ def test_estimators_give_the_oracles_trees(kind: str) -> None:
         {name: frame.iloc[rows] for name, frame in problem.tables.items()} for rows in (slice(0, ROWS), slice(ROWS, 60))
     )
     y, weight = problem.y[:ROWS], problem.weight[:ROWS]
-    estimator = FedXGBClassifier if kind == "binary" else FedXGBRegressor
+    estimator = FedXGBRegressor if kind == "regression" else FedXGBClassifier
     model = estimator(security="sealed", n_estimators=3, subsample=0.8, colsample_bynode=0.5, random_state=5)
     model.fit(first, y, sample_weight=weight, eval_set=[(rest, problem.y[ROWS:])])
     answer = answer_to(model, first, y, weight)
@@ -333,6 +353,6 @@ def test_estimators_give_the_oracles_trees(kind: str) -> None:
     assert list(join(model.partial_models_).trees) == answer.trees
     assert joined_weights(model.partial_models_) == answer.weights
     sums = np.ldexp((answer.margins[-1] - answer.encoded.sealed.start).astype(np.float64), -answer.encoded.places)
-    (base,) = model.partial_models_[0].base_margin or ()
+    base = np.array(model.partial_models_[0].base_margin)
     found = model.decision_function(first) if isinstance(model, FedXGBClassifier) else model.predict(first)
-    np.testing.assert_array_equal(found, sums + base)
+    np.testing.assert_array_equal(found, sums.T + base)

@@ -215,7 +215,7 @@ _SHARE_OF_LABELS = 4
 class SealedLabels:
     """Labels as integers in the units of margins, row weights as integers, the starts, and the scales of the training.
 
-    Margins, as they are kept and added up, are in units of 2^-places; `start` (all rows,) are those before any tree. With
+    Margins, as they are kept and added up, are in units of 2^-places; `start` (all rows,) are those before any tree. Of
     several classes it is (classes, all rows), and y (classes, rows).
     `largest` is what max_delta_step holds leaf weights to.
     """

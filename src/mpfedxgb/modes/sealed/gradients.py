@@ -201,7 +201,7 @@ def _all(party: Party, value: int, shape: Shape) -> Secret:
 
 
 _LOOKED_UP, _LOOKED_UP_EACH, _LOOKED_UP_HERE, _FRAME = 540, 10, 10, 600
-"""Bytes a row of a chunk while its sigmoid is looked up, as measured.
+"""Bytes a row of a chunk while its sigmoid is looked up, or the exponential of one of its classes, as measured.
 
 At the coordinator, there for each participant, at a participant, and at one in a process of its own, in a frame.
 """
@@ -214,9 +214,10 @@ def working(role: int, params: TrainParams, sizes: TableSizes) -> Working:
     """Return the bytes of gradients and of the chunk that is worked on, and of margins, labels and weights."""
     form = params.loss.sealed
     looks_up = form is not None and (form.is_logistic or form.power is not None)
-    chunk = min(sizes.rows, TUNING.gradient_rows) if looks_up else 0
-    secrets = sizes.all_rows + (2 if params.weighted else 1) * sizes.rows
+    rows = params.outputs * sizes.rows
+    chunk = min(rows, TUNING.gradient_rows) if looks_up else 0
+    secrets = params.outputs * sizes.all_rows + rows + (sizes.rows if params.weighted else 0)
     if role == COORDINATOR:  # it has masks alone
         looked_up = (_LOOKED_UP + _LOOKED_UP_EACH * sizes.participants) * chunk
-        return Working(looked_up + 3 * _PAIR // 2 * sizes.rows, 8 * secrets)
-    return Working(_LOOKED_UP_HERE * chunk + 3 * _PAIR * sizes.rows, 16 * secrets, _FRAME * chunk)
+        return Working(looked_up + 3 * _PAIR // 2 * rows, 8 * secrets)
+    return Working(_LOOKED_UP_HERE * chunk + 3 * _PAIR * rows, 16 * secrets, _FRAME * chunk)

@@ -74,7 +74,7 @@ class Sealed:
         return Shares(RingArray.encode(VECTOR, start))
 
     def margin_shares_to_save(self, party: Party) -> npt.NDArray[np.int64] | None:
-        """Return this participant's shares of the margins, (1 or classes, rows), to be kept; None at the coordinator."""
+        """Return this participant's shares of the margins, (classes, rows), to be kept; None at the coordinator."""
         shares = self.margin_shares(party)
         return None if shares.part.is_hidden else np.atleast_2d(shares.part.decode())
 

@@ -130,9 +130,7 @@ def exponentials(
     ]
 
 
-def powers_of(
-    party: Party, found: Sequence[tuple[Shares, Secret]], functions: Sequence[Exponential]
-) -> list[Secret]:
+def powers_of(party: Party, found: Sequence[tuple[Shares, Secret]], functions: Sequence[Exponential]) -> list[Secret]:
     """Return exp(rate x), in units of 2^-51, from the entry E of each x's segment and the rest t (`entries_of`).
 
     1. Bring the entries into the ring, and compute A t + B t^2; round it off for q.

@@ -105,8 +105,8 @@ def sum_of_leaves(
 ) -> Shares:
     """Return, as shares, the weight of the leaf that each row is in, (rows,); or of each tree's leaves, (trees, rows).
 
-    The latter where `trees` gives the places of each tree's leaves. For 16 bytes dealt per row and leaf, the coordinator's shares of the masks of the bits and of their products with
-    the masks of the weights.
+    The latter where `trees` gives the places of each tree's leaves. For 16 bytes dealt per row and leaf, the
+    coordinator's shares of the masks of the bits and of their products with the masks of the weights.
 
     Rounds: 0. Sent: nothing. Reveals: nothing.
     """
