@@ -12,7 +12,7 @@ import pytest
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.errors import Code, DataError, SettingsError
 from mpfedxgb.federation.rows import SCORING, arrange_rows, encode_labels, read_rows, with_kinds_of
 from mpfedxgb.federation.serving.bodies import RowReader
 from mpfedxgb.federation.settings import RoleSettings
@@ -367,7 +367,7 @@ class TestRequests:
         assert found.ids.places.tolist() == wanted.ids.places.tolist()
         assert (found.table.owner, found.table.rows) == (wanted.table.owner, wanted.table.rows)
         for own, other in zip(found.table.columns, wanted.table.columns, strict=True):
-            assert (own.name, own.values.dtype, other.values.dtype) == (other.name, np.float32, np.float32)
+            assert (own.name, str(own.values.dtype), str(other.values.dtype)) == (other.name, "float32", "float32")
             np.testing.assert_array_equal(own.values, other.values)
 
     @pytest.mark.parametrize("value", [1e39, float("inf"), 10**400])
@@ -381,8 +381,9 @@ class TestRequests:
         ("column", "value", "code"),
         [("age", "30", "type"), ("city", [], "type"), ("customer", 1.5, "type"), ("customer", " ", "missing")],
     )
-    def test_what_no_table_may_have(self, tmp_path: Path, column: str, value: Any, code: str) -> None:
+    def test_what_no_table_may_have(self, tmp_path: Path, column: str, value: Any, code: Code) -> None:
         """No more than a table may have it."""
-        columns = {"customer": [1], "age": [30], "zip": ["010"], "city": ["Quito"], "x": [0.5], column: [value]}
+        columns: dict[str, list[Any]] = {"customer": [1], "age": [30], "zip": ["010"], "city": ["Quito"], "x": [0.5]}
+        columns[column] = [value]
         with refused(DataError, code, column):
             RowReader(settings(tmp_path), FEATURES).read(columns)
