@@ -4,8 +4,8 @@
 
 memory runs both roles as threads of this process; tls as two processes with mutual TLS on loopback; mpi as two
 processes of mpiexec. A round trip is a small block there and back. Throughput is that of large blocks in one
-direction, until the last one is confirmed. Of N repetitions the best counts, latencies by their median and 99th
-percentile in that repetition.
+direction, until the last one is confirmed, beside the processor seconds that a GB takes at both ends together. Of N
+repetitions the best counts, latencies by their median and 99th percentile in that repetition.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class TransportRow:
     small_bytes: int
     megabytes_per_second: float
     large_bytes: int
+    processor_seconds_per_gb: float
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def ask(end: Transport, name: str, amount: Amount) -> TransportRow:
     small, large = os.urandom(SMALL), os.urandom(LARGE)
     trips: list[list[float]] = []
     rates: list[float] = []
+    seconds: list[float] = []
     for _ in range(amount.repeat):
         for _ in range(amount.trips // 10):  # warm up
             end.send(0, small, DEADLINE)
@@ -74,31 +76,34 @@ def ask(end: Transport, name: str, amount: Amount) -> TransportRow:
             end.receive(0, DEADLINE)
             times.append(time.perf_counter() - began)
         trips.append(sorted(times))
-        began = time.perf_counter()
+        began, spent = time.perf_counter(), time.process_time()
         for _ in range(amount.blocks):
             end.send(0, large, DEADLINE)
-        end.receive(0, DEADLINE)
+        there = float(bytes(end.receive(0, DEADLINE)))
+        seconds.append(time.process_time() - spent + there)
         rates.append(amount.blocks * LARGE / (time.perf_counter() - began))
     best = min(trips, key=sum)
     p50, p99 = (1000 * best[int(q * len(best))] for q in (0.5, 0.99))
-    return TransportRow(name, len(best) / sum(best), p50, p99, SMALL, max(rates) / 1e6, LARGE)
+    per_gb = 1e9 * min(seconds) / (amount.blocks * LARGE)
+    return TransportRow(name, len(best) / sum(best), p50, p99, SMALL, max(rates) / 1e6, LARGE, per_gb)
 
 
-def answer(end: Transport, amount: Amount) -> None:
+def answer(end: Transport, amount: Amount, shares_process: bool) -> None:
     """Do role 0's part of `ask`."""
     for _ in range(amount.repeat):
         for _ in range(amount.trips // 10 + amount.trips):
             end.send(1, end.receive(1, DEADLINE), DEADLINE)
+        spent = time.process_time()
         for _ in range(amount.blocks):
             assert len(end.receive(1, DEADLINE)) == LARGE
-        end.send(1, b"all", DEADLINE)
+        end.send(1, repr(0.0 if shares_process else time.process_time() - spent).encode(), DEADLINE)
 
 
 def play(end: Transport, role: int, name: str, amount: Amount) -> TransportRow | None:
     """Run one role's part and close."""
     try:
         if role == 0:
-            answer(end, amount)
+            answer(end, amount, shares_process=name == "memory")
             return None
         return ask(end, name, amount)
     finally:
@@ -189,11 +194,12 @@ def run_role(kind: str, repeat: str, trips: str, blocks: str, number: str, folde
 
 def transport_table(rows: Sequence[TransportRow]) -> str:
     """Return the rows as text."""
-    header = ("transport", "round trips/s", "p50 ms", "p99 ms", "MB/s")
+    header = ("transport", "round trips/s", "p50 ms", "p99 ms", "MB/s", "processor s/GB")
     cells = []
     for row in rows:
         trips, rate = f"{row.round_trips_per_second:.0f}", f"{row.megabytes_per_second:.0f}"
-        cells.append((row.name, trips, f"{row.p50_ms:.3f}", f"{row.p99_ms:.3f}", rate))
+        seconds = f"{row.processor_seconds_per_gb:.2f}"
+        cells.append((row.name, trips, f"{row.p50_ms:.3f}", f"{row.p99_ms:.3f}", rate, seconds))
     return table(f"Blocks of {SMALL} bytes there and back, blocks of {LARGE >> 20} MiB one way", header, cells)
 
 

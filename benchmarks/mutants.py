@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -122,7 +123,7 @@ class Mutant:
 
 def changed(node: ast.AST) -> Iterator[ast.AST]:
     """Yield what may stand in a node's place."""
-    other = copy.deepcopy(node)
+    other = copy.copy(node)  # with the same children, of which nothing is changed
     if isinstance(other, (ast.BinOp, ast.AugAssign, ast.BoolOp)) and type(other.op) in SWAPPED:
         other.op = SWAPPED[type(other.op)]()  # type: ignore[assignment] # of its own kind, by the table
         yield other
@@ -184,7 +185,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
 def source_of(mutant: Mutant) -> str:
     """Return the module with the change made."""
     tree = ast.parse((ROOT / mutant.path).read_text())
-    old, new = list(changes(tree))[mutant.number]
+    old, new = next(islice(changes(tree), mutant.number, None))
     return ast.unparse(ast.fix_missing_locations(_Replace(old, new).visit(tree)))
 
 

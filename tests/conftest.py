@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-from mpfedxgb.ring import kernels
+from mpfedxgb.ring import kernels, plain_kernels, row_kernels  # noqa: F401 (what is imported is compiled)
 from support import kinds
 from support.hang_timer import pytest_timeout_set_timer  # noqa: F401 (a hook)
+
+# For xgboost, here and in processes that tests start: its threads wait for each other without sleeping, and tests that
+# run side by side would share the cores with that.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Machines are busy at times; a failure prints how to repeat it.
 settings.register_profile("mpfedxgb", deadline=None, print_blob=True)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from bisect import bisect_left
+from functools import partial
 from pathlib import Path
 
+import pytest
 import xgboost
 
 from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.objectives import NAMED, OBJECTIVES
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.scales import plan
+from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.schema.training import ALIASES, IGNORED, REFUSED, REFUSED_VALUES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "parameters.md").read_text()
@@ -42,6 +49,25 @@ def test_numbers() -> None:
     """Every objective's scales are told."""
     told = [name for row in rows(section("Numbers")) for name in names(row[0])]
     assert sorted(told) == sorted(NAMED)
+
+
+def takes_more(limbs: int, params: TrainParams, rows: int) -> bool:
+    """Return whether a table of that many rows needs numbers of more limbs."""
+    try:
+        return plan(params, rows).limbs > limbs
+    except DoesNotFitError:
+        return True
+
+
+@pytest.mark.parametrize("row", rows(section("When a table is too large")), ids=lambda row: str(row[0]))
+def test_largest_tables(row: list[str]) -> None:
+    """A table of the size shown fits, one with a row more does not."""
+    (objective, *others), *sizes = names(row[0]), *row[1:]
+    given = {name: ast.literal_eval(value) for name, value in (other.split("=") for other in others)}
+    params = TrainParams(objective=objective, **given)
+    for limbs, size in zip((3, 4), sizes, strict=True):
+        most = bisect_left(range(1 << 40), True, lo=1, key=partial(takes_more, limbs, params)) - 1
+        assert f"{most:,}" == size
 
 
 def test_metrics() -> None:

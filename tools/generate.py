@@ -7,8 +7,9 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -148,62 +149,65 @@ def planned() -> Iterator[str]:
 
 def page_of_parameters(*, of_xgboost: bool) -> Iterator[str]:
     """Yield a table of docs/parameters.md."""
-    last = "difference from XGBoost, and why" if of_xgboost else "notes"
+    last = "difference from XGBoost, and why"
     notes = _notes("docs/parameters.md", last)
-    yield f"| parameter | values | default | meaning | {last} |"
-    yield "|---|---|---|---|---|"
+    yield f"| parameter | values (default) | meaning |{f' {last} |' * of_xgboost}"
+    yield f"|---|---|---|{'---|' * of_xgboost}"
     for p in _of_estimators():
         if p.xgboost == of_xgboost:
             values = p.accepts or _values(p.kind, "`") or p.python.removesuffix(" | None")
-            note = notes.get(("", f"`{p.name}`"), "")
-            yield _row(f"`{p.name}`", values, f"`{_python(p.default)}`", _meaning(p), note)
+            default = "" if p.default is None else f" (`{_python(p.default)}`)"
+            yield _row(f"`{p.name}`", values + default, _meaning(p), *[notes.get(f"`{p.name}`", "")] * of_xgboost)
 
 
 def page_of_shared() -> Iterator[str]:
     """Yield the table of what [training] has beside the estimators' parameters."""
-    yield "| key of `[training]` | values | default | meaning |"
-    yield "|---|---|---|---|"
+    yield "| key of `[training]` | values (default) | meaning |"
+    yield "|---|---|---|"
     for p in SHARED.values():
         if not p.estimator:
-            yield _row(f"`{p.name}`", _values(p.kind, "`"), f"`{_python(p.default)}`", _meaning(p))
+            yield _row(f"`{p.name}`", f"{_values(p.kind, '`')} (`{_python(p.default)}`)", _meaning(p))
 
 
 def page_of_refused() -> Iterator[str]:
-    """Yield the table of XGBoost's parameters that are refused."""
-    yield "| parameter | why | instead | changes nothing |"
-    yield "|---|---|---|---|"
-    for refused in REFUSED.values():
-        harmless = ", ".join(f"`{_python(value)}`" for value in refused.harmless)
-        yield _row(f"`{refused.name}`", refused.why, refused.instead, harmless)
+    """Yield the table of XGBoost's parameters that are refused, in one row where the reason is the same."""
+    yield "| parameter | why, and what to do instead | changes nothing |"
+    yield "|---|---|---|"
+    for reason, group in groupby(REFUSED.values(), key=lambda refused: refused.reason):
+        alike = list(group)
+        harmless = (f"`{refused.name}={_python(value)}`" for refused in alike for value in refused.harmless)
+        yield _row(_names(refused.name for refused in alike), reason, ", ".join(harmless))
 
 
 def page_of_ignored() -> Iterator[str]:
     """Yield the table of XGBoost's parameters that change nothing."""
     yield "| parameter | why any value will do |"
     yield "|---|---|"
-    yield from (_row(f"`{name}`", why) for name, why in IGNORED.items())
+    for why, names in groupby(IGNORED, key=lambda name: IGNORED[name]):
+        yield _row(_names(names), why)
 
 
 def page_of_settings() -> Iterator[str]:
     """Yield the table of docs/deployment.md."""
-    yield "| key | who | values | default | meaning | notes |"
-    yield "|---|---|---|---|---|---|"
-    notes = _notes("docs/deployment.md", "notes")
+    yield "| key | values (default) | meaning |"
+    yield "|---|---|---|"
     words = {"coordinator": "the coordinator", "active": "the active participant", "peer": "each", "role": "NAME"}
     for table in TABLES.values():
         title = "" if "{who}" in table.title else table.title.replace("\n", " ").format(**words)
-        head, title = f"**`[{table.name}]`**", f"**{title.removesuffix('.')}**" if title else ""
-        yield _row(head, _who(table.who), "", "", title, notes.get((head, head), ""))
+        yield _row(f"**`[{table.name}]`**", f"**{_who(table.who)}**", f"**{title}** {table.note}" if title else "")
         for key in table.keys if table.name != "training" else ():
-            default = {REQUIRED: "needed", None: "", (): "`[]`"}.get(
+            default = {REQUIRED: " (needed)", None: "", (): ""}.get(
                 None if isinstance(key.default, dict) else key.default
             )
-            shown = f"`{_toml(key.default).format(**words)}`" if default is None else default
-            who = _who(key.who if key.who != ALL else table.who) + (", the same" if key.same else "")
-            note = notes.get((head, f"`{key.name}`"), "")
-            yield _row(f"`{key.name}`", who, _values(key.kind, "`"), shown, key.help.format(**words), note)
+            shown = f" (`{_toml(key.default).format(**words)}`)" if default is None else default
+            who = f"*{_who(key.who)}:* " if key.who not in (ALL, table.who) else ""
+            same = " The same at all." if key.same and "same" not in f"{title} {key.help}" else ""
+            text = f"{who}{key.help.format(**words)}{'.' if same or key.note else ''}{same} {key.note}"
+            said = key.kind.choices and all(choice in key.help for choice in key.kind.choices)
+            values = "" if said else _values(key.kind, "`")
+            yield _row(f"`{key.name}`", (values + shown).strip(), text.rstrip())
         if table.name == "training":
-            yield _row("", "all, the same", "", "", "the [parameters](parameters.md), with XGBoost's names", "")
+            yield _row("", "", "the [parameters](parameters.md), with XGBoost's names")
 
 
 def page_of_ledger(run: Run) -> Iterator[str]:
@@ -234,26 +238,32 @@ def _values(kind: Kind, quote: str) -> str:
     if kind.choices:
         *first, last = (f"{quote}{c}{quote}" for c in kind.choices)
         return f"{', '.join(first)} or {last}"
-    words = {"flag": "true or false", "texts": "a list of texts", "names": "a list of names", "anything": ""}
-    text = words.get(kind.name, kind.bounds)
-    return re.sub(r" such as .*| in quotes|^an integer from ", "", text)
+    words = {"flag": "true, false", "variable": "name", "anything": ""}
+    plain = ("text", "texts", "text or texts", "name", "names", "path", "address", "link", "table", "directions")
+    text = words.get(kind.name, kind.name if kind.name in plain else kind.bounds)
+    text = re.sub(r"^an integer from ", "", text)
+    return re.sub(r"^at least (\S+) and at most |^(above \S+) and at most ", r"\1\2 to ", text)
 
 
 def _meaning(parameter: Parameter) -> str:
-    return f"{parameter.help}. {parameter.more}" if parameter.more else parameter.help
+    more = f"{parameter.more} {parameter.note}".strip()
+    return f"{parameter.help}. {more}" if more else parameter.help
 
 
-def _notes(path: str, column: str) -> dict[tuple[str, str], str]:
-    """Return what people wrote into the last column of a page's tables, by the bold row above and the first cell."""
-    notes: dict[tuple[str, str], str] = {}
-    title, is_in = "", False
+def _notes(path: str, column: str) -> dict[str, str]:
+    """Return what people wrote into the last column of a page's table, by its first cell."""
+    notes: dict[str, str] = {}
+    is_in = False
     for line in (ROOT / path).read_text().splitlines():
         cells = re.split(r"(?<!\\) \| ", line.strip().removeprefix("| ").removesuffix(" |")) if line[:1] == "|" else []
         is_in = bool(cells) and (is_in or cells[-1] == column)
         if is_in:
-            title = cells[0] if cells[0].startswith("**") else title
-            notes[title, cells[0]] = cells[-1]
+            notes[cells[0]] = cells[-1]
     return notes
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _row(*cells: str) -> str:

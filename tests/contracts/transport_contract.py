@@ -23,6 +23,7 @@ from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError
 from mpfedxgb.party import Roster
 from mpfedxgb.transport import Transport
+from mpfedxgb.transport.transport import Block
 from patience import patience
 
 Link = tuple[int, int]
@@ -78,7 +79,7 @@ def send_all(end: Transport, peer: int, blocks: Sequence[bytes]) -> None:
         end.send(peer, content, LONG)
 
 
-def receive_all(end: Transport, peer: int, count: int) -> list[bytes]:
+def receive_all(end: Transport, peer: int, count: int) -> list[Block]:
     """Receive so many blocks."""
     return [end.receive(peer, LONG) for _ in range(count)]
 
@@ -175,7 +176,7 @@ class TransportContract(Connected):
         there, back = ([block(n + off, 300_000) for n in range(20)] for off in (0, 100))
         with self.ends() as ends:
 
-            def exchange(role: int, blocks: list[bytes]) -> list[bytes]:
+            def exchange(role: int, blocks: list[bytes]) -> list[Block]:
                 send_all(ends[role], 1 - role, blocks)
                 return receive_all(ends[role], 1 - role, len(blocks))
 

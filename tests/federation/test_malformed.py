@@ -30,8 +30,9 @@ from mpfedxgb.ring import VECTOR, RingArray, kernels
 from mpfedxgb.transport import Frame, Kind, MemoryHub, Transport, decode, encode
 from mpfedxgb.transport.tls.identity import ALPN
 from mpfedxgb.transport.tls.messages import message
-from mpfedxgb.transport.tls.pieces import HEADER, PART, ROOM
+from mpfedxgb.transport.tls.pieces import HEADER, PART, PIECE_BYTES, ROOM
 from mpfedxgb.transport.tls.rendezvous import Introduction
+from mpfedxgb.transport.transport import Block
 from patience import patience, slowdown
 from support.by_hand import by_hand
 from support.commands import Shell
@@ -259,7 +260,7 @@ def test_introductions_that_are_none(besieged: tuple[Loopback, Path]) -> None:
 
 MESSAGES: dict[str, bytes] = {
     **{f"{size} random bytes": noise(size) for size in (20, 100, 3000)},
-    "a part that is too short": HEADER.pack(PART, 4, 0) + b"abcd",
+    "a part that does not go on": HEADER.pack(PART, PIECE_BYTES + 4, 0) + bytes(PIECE_BYTES) + HEADER.pack(PART, 5, 0),
     "taken what was not sent": HEADER.pack(ROOM, 0, 1 << 30),
     "a frame without its wrapping": encode(Kind.HELLO, 1, bytes(16), 1, "handshake", []),
 }
@@ -362,7 +363,7 @@ class Garbling:
         self._inner, self._place, self._garble, self._sent = inner, place, garble, 0
         self.receive, self.close = inner.receive, inner.close
 
-    def send(self, peer: int, block: bytes, timeout: float) -> None:
+    def send(self, peer: int, block: Block, timeout: float) -> None:
         """Send a block, or what was made of it."""
         self._sent += 1
         if self._sent - 1 == self._place:

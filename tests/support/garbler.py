@@ -30,6 +30,7 @@ from mpfedxgb.party import Outcome, Party, Roster
 from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport import Frame, Kind, MemoryHub, Transport, decode, encode
+from mpfedxgb.transport.transport import Block
 
 Array = npt.NDArray[Any]
 Garble = Callable[[Array], Array]
@@ -90,7 +91,7 @@ class _Garbling:
         self._received = 0
         self.send, self.close = inner.send, inner.close
 
-    def receive(self, peer: int, timeout: float) -> bytes:
+    def receive(self, peer: int, timeout: float) -> Block:
         """Return the next block, or what was made of it."""
         block = self._inner.receive(peer, timeout)
         frame = decode(block, len(block))

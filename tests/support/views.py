@@ -13,6 +13,7 @@ import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations, product
 from typing import Any
 
@@ -122,7 +123,7 @@ class Case:
 
     def roster(self, participants: int) -> Roster:
         """Return the roles; an owning coordinator is the owner after the last participant."""
-        return replace(Roster.numbered(participants), coordinator_owns=self.coordinator_owns)
+        return _roster(participants, self.coordinator_owns)
 
     def is_in(self, owner: int, coalition: Coalition, participants: int) -> bool:
         """Return whether an owner is of a coalition of roles."""
@@ -143,6 +144,11 @@ class Case:
         """Whether there is anything that the coalition must not know."""
         assignments = self.assignments()
         return len({self.known(values, coalition, participants) for values in assignments}) < len(assignments)
+
+
+@cache
+def _roster(participants: int, coordinator_owns: bool) -> Roster:
+    return replace(Roster.numbered(participants), coordinator_owns=coordinator_owns)
 
 
 def coalitions(participants: int) -> list[Coalition]:

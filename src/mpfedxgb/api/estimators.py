@@ -28,12 +28,11 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
 
     Parameters
     ----------
-    participants : int, list of fractions, list of column lists, or dict of column lists, default 2
-        How `fit(X, y)` cuts one table vertically, every column to somebody. Not used when X is one table per
-        participant already.
+    participants : int, fractions that add up to 1, lists of columns, or a dict of such lists, default 2
+        How `fit(X, y)` cuts the columns of one table. Not used if X is one table per participant.
     coordinator : str or None
         The participant that coordinates and brings columns, of three or more; not the active one. Its columns come
-        last, and it must work together with nobody. None: a coordinator without columns.
+        last. None: a coordinator without columns.
     id : str or None
         The column, or index, that says which row is whose; it is no feature. Results come in the order of the active
         participant's table. None: rows belong together by their position, and DataFrames whose indexes differ are
@@ -44,8 +43,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     n_estimators : int, default 100
         Boosting rounds; each grows one tree, or one for each class.
     num_parallel_tree : int, default 1
-        Trees of a boosting round, for each class. All are fit to the same gradients, each with samples of its own, and
-        share the learning rate: a random forest in every boosting round.
+        Trees of a boosting round, for each class. Each has samples of its own, and they share the learning rate: a
+        random forest in every boosting round.
     max_depth : int, default 3
         Levels of splits of a tree.
     max_bin : int, default 32
@@ -59,9 +58,9 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     max_delta_step : float or None
         Most that a leaf may weigh before learning_rate; 0 for no bound. None: 0.7 with count:poisson, otherwise 0.
     monotone_constraints : tuple, list, str or dict or None
-        Columns with which predictions may only rise (1), or only fall (-1). A tuple or list in the order of the
-        columns, a text such as '(1,-1,0)', or a dict by column; of one table per participant, a dict by column, or one
-        of these for each. Only its owner knows a column's direction. Files have [data] monotone.
+        Columns with which predictions may only rise (1), or only fall (-1). In the order of the columns, as a text such
+        as '(1,-1,0)', or a dict by column; of one table per participant, a dict by column, or one of these for each.
+        Only its owner knows a column's direction. Files have [data] monotone.
     gamma : float, default 0.0
         Least gain of a split, on XGBoost's scale.
     min_child_weight : float, default 1.0
@@ -71,16 +70,15 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     colsample_bytree : float, default 1.0
         Share of columns in a tree. Every owner draws among its own, at least one, in private.
     colsample_bylevel : float, default 1.0
-        Share of the tree's columns in each of its levels. Every owner draws among its own, at least one, in private.
+        Share of the tree's columns in each of its levels. Drawn as colsample_bytree.
     colsample_bynode : float, default 1.0
-        Share of the level's columns in each of its nodes. Every owner draws among its own, at least one, in private; a
-        message round for each level.
+        Share of the level's columns in each of its nodes. Drawn as colsample_bytree; a message round for each level.
     booster : "gbtree" or "dart", default "gbtree"
         Which trees; both names mean the same, as in XGBoost 3.4. Trees are left out of boosting rounds with rate_drop
         or one_drop.
     rate_drop : float, default 0.0
-        Chance of each earlier tree to be left out of a boosting round. Trees left out are scaled down (DART). The
-        active participant draws in private, and alone knows the scales. A model is scored with all its trees at once.
+        Chance of each earlier tree to be left out of a boosting round. Trees left out are scaled down (DART); the
+        active participant alone knows which, and the scales. A model is scored with all its trees at once.
     skip_drop : float, default 0.0
         Chance of a boosting round that leaves no tree out.
     one_drop : bool, default False
@@ -99,7 +97,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Which rows of a group are held against each other when ranking. "topk": the first by their scores, each with all
         below it; "mean": rows drawn at random for each.
     lambdarank_num_pair_per_sample : int or None
-        How many of the first rows, or how many random ones for each row. None: 32 of the first, 1 random one.
+        How many of the first rows, or how many random ones for each row. None: 32, or 1.
     lambdarank_normalization : bool, default True
         Whether a group's gradients are scaled by what they add up to. By the number of pairs with "mean".
     lambdarank_score_normalization : bool, default True
@@ -119,29 +117,26 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     scale_pos_weight : float, default 1.0
         Multiplies the weights of rows of the second class, or with a label of 1. The active participant alone knows it.
     importance_type : "weight", "gain", "cover", "total_gain" or "total_cover", default "gain"
-        What feature_importances_ tells of the columns of one table, as shares of 1. "weight" is the number of splits,
-        "gain" and "cover" are means over them.
+        What feature_importances_ tells of the columns of one table, as shares of 1. "weight" counts splits, "gain" and
+        "cover" are means over them.
     feature_types : sequence of str or None
         A kind for each column, "c" for categories, or what else XGBoost has. The table says what its columns are, and
         these are held to it.
     eval_metric : str, callable or sequence of them or None
-        Metrics of the evaluation rows, computed at the active participant; the last one decides.
+        Metrics of the evaluation rows; the last one decides.
     early_stopping_rounds : int or None
         Boosting rounds without progress before stopping; needs rows to watch.
-    callbacks : sequence of callables or of objects in XGBoost's form or None
+    callbacks : sequence of callables or objects or None
         Whom to call at the active participant while the training runs; a true result stops it. Functions get a
-        RoundReport after each boosting round; objects are called by their methods before_training, before_iteration,
-        after_iteration and after_training.
+        RoundReport after each boosting round; objects are in XGBoost's form.
     first_layer_mask : bool, default False
         Let only the active participant split the root. Section 5.2 of the paper.
     security : "strict", "sealed", "paper" or "none", default "strict"
         "sealed" shows nobody anything of a training row; "paper" reveals more. With "strict" the active participant
-        learns which of its training rows share a leaf. With "sealed" nobody learns anything about a training row
-        (docs/sealed.md): more message rounds, the same trees; for logistic losses, squared error, counts and amounts,
-        with reg_lambda above 0, and scored with all trees at once. "paper" runs the paper's algorithms as printed
-        (docs/paper-vs-strict.md), to study them: for two classes or squared error, min_child_weight=0, reg_lambda above
-        0, no weights, no column samples. "none" computes the model of "strict" in the clear, in this process and fast,
-        and protects nothing: for experiments and grid searches.
+        learns which of its training rows share a leaf, with "sealed" nobody does (docs/sealed.md says what that
+        refuses). "paper" runs the paper's algorithms as printed, to study them (docs/paper-vs-strict.md): for two
+        classes or squared error, min_child_weight=0, reg_lambda above 0, no weights, no column samples. "none" computes
+        the model of "strict" in the clear and protects nothing.
     binning : "quantile" or "paper", default "quantile"
         Equal frequency; "paper" takes the sketch of the paper's own code. The sketch is greedy, has about ten buckets
         and does not use max_bin.
@@ -155,8 +150,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     deadline : float, default 600.0
         Seconds that a role waits for another.
     link : str, default "local"
-        What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100. What lies between the roles: milliseconds one way
-        and megabits a second. It changes no model.
+        What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100. Milliseconds one way, megabits a second. It
+        changes no model.
     n_jobs : int or None
         Threads of each role for what is computed over rows; -1 for all cores. None is one. It changes no number.
     max_memory : int, str or None
@@ -168,8 +163,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         How participants are connected: star, over the active one, or mesh, each with each. A mesh takes half the hops.
         It changes no model.
     client : distributed.Client or None
-        A Dask cluster whose workers hold rows, bins and masked matrices, and compute over them. The model is the same.
-        None: this process does.
+        A Dask cluster whose workers hold rows and compute over them. The model is the same.
     verbosity : int, default 0
         1 shows a progress bar on standard error.
 

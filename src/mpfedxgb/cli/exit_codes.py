@@ -46,27 +46,24 @@ class ExitCode(enum.IntEnum):
 HELP = {
     ExitCode.DONE: "Everything was done.",
     ExitCode.UNEXPECTED: "Something unexpected: a defect of mpfedxgb. Please report the message; it holds no data.",
-    ExitCode.USER: "A setting, a file or a table cannot be used. The message names it and what to do; "
-    "`mpfedxgb doctor SETTINGS` checks everything that can be checked ahead.",
+    ExitCode.USER: "A setting, a file or a table cannot be used; the message says why, and what to do. `mpfedxgb "
+    "doctor SETTINGS` looks ahead.",
     ExitCode.PEER_LOST: "Another role did not answer in time, or its process or connection ended, or a machine had no "
-    "room for a connection. Start all roles again with the same session name: training goes on after the last "
-    "boosting round that all have.",
-    ExitCode.REFUSED: "The roles do not agree: certificates, federation, version, parameters or kind of session. "
-    "The message names what differs; make it the same everywhere. Or one refuses what another asks, such as more rows "
-    "than its limit allows.",
-    ExitCode.PEER_FAILED: "Another role stopped and said why, or a third one says that it did; look at that role's own "
-    "log, and mend it there.",
+    "room for a connection. Start all roles again with the same session name to go on.",
+    ExitCode.REFUSED: "The roles do not agree: certificates, federation, version, parameters or kind of session; make "
+    "what the message names the same everywhere. Or one refuses what another asks, such as more rows than its limit.",
+    ExitCode.PEER_FAILED: "Another role stopped and said why, or a third one says that it did; look at that role's "
+    "log.",
     ExitCode.GARBLED: "Bytes arrived that are no message of this run. Make sure that all roles run the same version "
     "and that nothing between them changes traffic.",
-    ExitCode.CHECKPOINT: "A checkpoint or the record cannot be written, read or used, or a disk is full: no room, a "
-    "damaged file, another training under the same session name, or another process that is at work with the same "
-    "state folder. What was there before is unchanged; mend that, and start again to go on.",
+    ExitCode.CHECKPOINT: "A checkpoint or the record cannot be used: a full disk, a damaged file, another training "
+    "under the same session name, or another process at work with the same state folder. What was there is unchanged; "
+    "mend that, and start again to go on.",
     ExitCode.STOPPED: "Somebody stopped this role with SIGTERM or SIGINT; the others were told. Start again to go on.",
-    ExitCode.MEMORY: "There is not enough memory on this machine or for this process, or no disk for a spool; "
-    "`mpfedxgb plan` tells how much a training takes. Give it more, name a spool, or take fewer rows, columns or bins, "
-    "and start again to go on.",
-    ExitCode.WORKERS: "The Dask cluster of this role's own organisation cannot be reached or used any more. The "
-    "message says what is wrong there; mend it, and start all roles again to go on.",
+    ExitCode.MEMORY: "There is not enough memory for this process, or no disk for a spool (`mpfedxgb plan` tells how "
+    "much it takes). Give it more, name a spool, or take fewer rows, columns or bins, and start again to go on.",
+    ExitCode.WORKERS: "The Dask cluster of this role's own organisation cannot be used any more. Mend what the message "
+    "names, and start all roles again to go on.",
 }
 
 _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (

@@ -301,7 +301,7 @@ class Communicator:
         if self._memory is None:
             return decode(self.transport.receive(peer, timeout), most)
         block = self._memory.take(peer, timeout)
-        if isinstance(block, bytes):
+        if not isinstance(block, Frame):
             return decode(block, most)
         check_length(block.wire_bytes, most)
         return block

@@ -113,12 +113,12 @@ class Entry(StrEnum):
             (To.P_1,), NOBODY, (To.P_1,)))
     HELD_WEIGHT = ("bound that holds a leaf weight",
         "at which bound each leaf weight is held, and so which splits keep to a direction, and to which", Source.ALL,
-        _in_training("only where columns have directions (`constrained`): of each leaf, at which bound its weight is "
-            "held, or that none holds it", (To.P_1,), NOBODY, NOBODY))
+        _in_training("where columns have directions: of each leaf, at which bound its weight is held, if "
+            "at one", (To.P_1,), NOBODY, NOBODY))
     EVALUATION_MARGINS = ("leaf membership and weights of evaluation rows",
         "the margin of each evaluation row after every round, from which its leaves and their weights may be worked "
         "out", Source.ALL,
-        _in_training("the margins of evaluation rows after each tree; only where there are evaluation rows",
+        _in_training("their margins after each tree",
             NOBODY, (To.P_1,), NOBODY))
     OWN_PATH = ("rows of a leaf whose whole path is its own",
         "which rows are in a leaf below splits of the receiver\u2019s alone", Source.RECEIVER,
@@ -126,8 +126,8 @@ class Entry(StrEnum):
             (To.AUXILIARIES,), (To.OWNERS,), (To.AUXILIARIES,)))
     NUMBER_OF_TREES = ("number of trees", "whether another round follows", Source.ACTIVE,
         _in_training(
-            "after each round, whether another one follows; only with early stopping or callbacks. Sealed also how "
-            "many the model keeps", EVERYONE, EVERYONE, EVERYONE),
+            "with early stopping or callbacks, after each round whether another follows; sealed also how many the "
+            "model keeps", EVERYONE, EVERYONE, EVERYONE),
         _in(Run.FEDERATION, "at the start, whether an earlier attempt had already ended the training", *EVERYONE))
 
     # the paper's way
@@ -168,13 +168,13 @@ class Entry(StrEnum):
         ("the prediction of each scored row, from which its leaves may be worked out",
             "the prediction of each scored row, a sum over all trees at once"), Source.ALL,
         _in(Run.SCORING,
-            "one 64-bit number for each row and class: the sum, over the trees in use, of what P_1 brought as the "
-            "weight of the row's leaf; sealed, the sum over all trees of what all shares add up to", To.P_1))
+            "one 64-bit number for each row and class: the sum, over the trees in use, of what P_1 brought as weight "
+            "of the row's leaf; sealed, of what all shares add up to, over all trees", To.P_1))
 
     SCORED_LEAVES = ("leaves of scored rows", "which scored rows share a leaf, in every tree", Source.ALL,
         _in(Run.SCORING,
-            "only where leaves are asked for (`apply`), and then no prediction: for each row and tree the number of "
-            "its leaf", To.P_1))
+            "if leaves are asked for (`apply`), instead of predictions: for each row and tree the number of its leaf",
+            To.P_1))
 
     # what a federation of processes adds, to a training and to a scoring session
     KIND_OF_SESSION = ("kind of session", "whether a session is for training, for scoring or to find common rows",
@@ -186,17 +186,17 @@ class Entry(StrEnum):
     LABEL_COMMITMENT = ("salted commitment to the labels",
         "a number that ties the training to its labels without telling them", Source.ACTIVE,
         _in(Run.FEDERATION,
-            "32 bytes that tie the training's name to P_1's labels, weights and base score, and tell nothing of them",
+            "32 bytes that tie the training to P_1's labels, weights and base score, and tell nothing of them",
             *EVERYONE))
     ROUNDS_DONE = ("rounds done before this attempt",
         "after which round each participant can go on, and which one it knows that all had", Source.ALL,
         _in(Run.FEDERATION,
-            "how far each participant's checkpoints go, and the last round that it knows all had; where they hold "
-            "shares, a mark of the attempts that made them", *EVERYONE))
+            "how far each participant's checkpoints go, and the last round that it knows all had; of shares, a mark of "
+            "the attempts that made them", *EVERYONE))
     KEPT_AT_THE_END = ("last round kept, model written",
         "that each participant has kept the last round and written its model", Source.ALL,
         _in(Run.FEDERATION,
-            "at the end, that each participant has kept the last round, and then that its model is written",
+            "that each participant has kept the last round, and then that its model is written",
             *EVERYONE))
     MODEL = ("which training the model is of", "a digest that tells which training each model is of", Source.ALL,
         _in(Run.FEDERATION, "a digest of the training's name, so that parts of two trainings are never mixed",
@@ -218,8 +218,8 @@ class Entry(StrEnum):
             To.PARTICIPANTS, To.P_1))
     ROWS_IN_COMMON = ("rows that all participants have", "which of its rows all participants have", Source.ALL,
         _in(Run.ALIGNMENT,
-            "the count is their number: each learns which of its own rows they are; where they are fewer than "
-            "`min_rows`, P_1 alone", To.PARTICIPANTS, To.P_1))
+            "each learns which of its own rows they are; if they are fewer than `min_rows`, P_1 alone",
+            To.PARTICIPANTS, To.P_1))
     # fmt: on
 
 

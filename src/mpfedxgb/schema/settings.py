@@ -80,6 +80,8 @@ class Table:
     needed: str = field(default="", kw_only=True)
     optional: bool = field(default=False, kw_only=True)
     refused: dict[str, str] = field(default_factory=dict, kw_only=True)
+    note: str = field(default="", kw_only=True)
+    """What docs/deployment.md alone adds, with its links; keys have one too."""
     ignored: Callable[[str, Any], bool] = field(default=lambda key, value: False, kw_only=True)
     """Whether a key that is none has a value that changes nothing."""
 
@@ -93,7 +95,8 @@ FEDERATION = Table(
     "federation",
     (
         Key("name", NAME, REQUIRED, "sessions of other federations are refused"),
-        Key("participants", NAMES, REQUIRED, "the active participant, who holds the label, first"),
+        Key("participants", NAMES, REQUIRED, "the active participant, who holds the label, first",
+            note="Order matters."),
         Key("coordinator", NAME, "coordinator", "deals random masks; one of the participants, or who holds no data",
             sample=True),
     ),
@@ -105,7 +108,8 @@ ROLE = Table(
     "role",
     (
         Key("name", NAME, REQUIRED, "one of the participants, or the coordinator"),
-        Key("state", PATH, "state", "folder for checkpoints and this role's own secrets"),
+        Key("state", PATH, "state", "folder for checkpoints and this role's own secrets",
+            note="Its record too, a coordinator's alone."),
         Key("model", PATH, "{role}.mpfedxgb.json", "this participant's part of the model", who=PARTICIPANTS,
             others="the coordinator keeps no model", annotation="Path | None"),
     ),
@@ -116,19 +120,29 @@ NETWORK = Table(
     "network",
     (
         Key("topology", BY_NAME["topology"].kind, "star",
-            "star: over the active one; mesh: each with each; the same at all roles", same=True),
-        Key("listen", ADDRESS, None, "where the others reach this role; open this port"),
+            "star: over the active one; mesh: each with each; the same at all roles", same=True,
+            note="See [star or mesh](#star-or-mesh)."),
+        Key("listen", ADDRESS, None, "where the others reach this role; open this port",
+            note="The coordinator and the active participant do; in a mesh all but the last. "
+            "`0.0.0.0:7701` is every interface, `[::]:7701` with IPv6."),
         Key("coordinator", ADDRESS, None, "where {coordinator} is reached from here", who=_DIALLING,
             others="the coordinator dials nobody"),
         Key("active", ADDRESS, None, "where {active} is reached from here", who=frozenset({"auxiliary"}),
             others="only auxiliary participants dial the active one, and none that coordinates"),
-        Key("peers", TABLE, {}, "where {peer} is reached from here, in a mesh"),
+        Key("peers", TABLE, {}, "where {peer} is reached from here, in a mesh",
+            note="Those auxiliaries that come before this one in `participants`: `peers.telecom = "
+            "\"host:port\"`."),
         Key("link", LINK, "lan", "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100", who=ACTIVE,
-            others="the active participant announces it"),
-        Key("deadline", number(0.0, 1e6, above=True), 600.0, "seconds to wait for a peer's next message"),
-        Key("connect_timeout", number(0.0, 1e6, above=True), 300.0, "seconds to wait for peers at the start"),
+            others="the active participant announces it",
+            note="Tournaments are planned for it: `\"lan\"` is 0.3 ms one way and 1,000 Mbit/s, `\"wan\"` 20 "
+            "ms and 100 Mbit/s. Announced to all; no model depends on it."),
+        Key("deadline", number(0.0, 1e6, above=True), 600.0, "seconds to wait for a peer's next message",
+            note="See [deadlines](operations.md#deadlines)."),
+        Key("connect_timeout", number(0.0, 1e6, above=True), 300.0, "seconds to wait for peers at the start",
+            note="Also for a lost one to come back."),
         Key("reconnect", FLAG, False, "wait for a peer that was lost, and go on"),
-        Key("max_frame_mb", integer(1, 65_536), 1024, "largest message that is accepted"),
+        Key("max_frame_mb", integer(1, 65_536), 1024, "largest message that is accepted",
+            note="Longer ones are cut, by the smallest value of all roles."),
         Key("transport", TEXT, "tls", "tls between organisations, mpi within one cluster"),
     ),
     "{who} listen.",
@@ -143,7 +157,7 @@ TLS = Table(
         Key("passphrase_env", VARIABLE, None, "environment variable with the key's passphrase",
             example="KEY_PASSPHRASE"),
     ),
-    "Who this role is to the others: the certificate's DNS name has to be its name above.",
+    "Who this role is to the others: the certificate's DNS name is its name above.",
     optional=True,
     refused=dict.fromkeys(("passphrase", "password", "key_passphrase", "key_password", "secret"), _NOT_HERE),
 )
@@ -181,13 +195,13 @@ ACCEPT = Table(
     (
         Key("security", TEXTS, ("sealed", "strict"), "what trainings may reveal: their security"),
         Key("max_depth", BY_NAME["max_depth"].kind, 6, "deepest trees"),
-        Key("max_trees", integer(1, 1 << 24), 100, "trees of a training, of all boosting rounds and classes"),
+        Key("max_trees", integer(1, 1 << 24), 100, "trees of a training, all classes together"),
         Key("max_bin", BY_NAME["max_bin"].kind, 64, "most bins of a column"),
-        Key("min_rows", integer(1, _MOST_ROWS), 100, "training rows at least: few rows tell more of each"),
+        Key("min_rows", integer(1, _MOST_ROWS), 100, "training rows at least: few tell more of each"),
         Key("max_rows", integer(1, _MOST_ROWS), None, "training rows at most", example=1_000_000),
-        Key("trainings_per_day", integer(1, 1_000_000), 3, "new trainings in a day (UTC), whatever they are called"),
+        Key("trainings_per_day", integer(1, 1_000_000), 3, "new trainings in a day (UTC)"),
     ),
-    "Which trainings this role accepts that {active} proposes, with --accept;\nthe coordinator always, unless "
+    "Which trainings that {active} proposes are accepted, with --accept;\nby the coordinator always, unless "
     "[training] says which one.",
     who=ACCEPTING,
     others="{active} is the active participant, which proposes trainings",
@@ -196,25 +210,33 @@ ACCEPT = Table(
 DATA = Table(
     "data",
     (
-        Key("id", TEXT, REQUIRED, "the column that says which row is whose; the same people at all participants",
+        Key("id", TEXT, REQUIRED, "the column that says which row is whose",
             example="customer"),
-        Key("align", FLAG, False, "find the people that all have before a training; needs mpfedxgb[align]", same=True),
-        Key("train", PATH, None, "rows to learn from", example="train.csv", sample=True),
-        Key("evaluate", PATH, None, "rows to watch progress on; at all participants or at none", example="evaluate.csv",
+        Key("align", FLAG, False, "find the people that all have before a training; needs mpfedxgb[align]", same=True,
+            note="See [aligning](aligning.md)."),
+        Key("train", PATH, None, "rows to learn from", example="train.csv", sample=True,
+            note="`.csv`, `.csv.gz` or `.parquet`, here and below."),
+        Key("evaluate", PATH, None, "rows to watch progress on; at all or none", example="evaluate.csv",
             sample=True),
         Key("predict", PATH, None, "rows to score with the model", example="score.csv", sample=True),
         Key("predictions", PATH, None, "where their predictions go", example="predictions.csv", sample=True, who=ACTIVE,
             others="only the active participant learns predictions"),
-        Key("features", TEXTS, None, "the columns to use, instead of all but id, label and weight", example=["a", "b"]),
+        Key("features", TEXTS, None, "the columns to use, instead of all but id and those of [label]",
+            example=["a", "b"],
+            note="A table to score holds no others than those of the training and those that `drop` names."),
         Key("drop", TEXTS, (), "or the columns not to use"),
-        Key("categorical", TEXTS, (), "columns to read as words even if they look like numbers"),
+        Key("categorical", TEXTS, (), "columns of words that look like numbers"),
         Key("numeric", TEXTS, (), "columns that must hold numbers"),
         Key("monotone", DIRECTIONS, {}, "1: predictions may only rise with it, -1: only fall; secret",
             example={"income": 1}),
-        Key("delimiter", TEXT, None, "what parts the values of CSV files, if it is not found out; or tab", example=";"),
-        Key("encoding", TEXT, None, "the encoding of CSV files, if it is not UTF-8", example="cp1252"),
-        Key("decimal", TEXT, None, "the decimal mark in CSV files, if it is not found out", example=","),
-        Key("missing", TEXTS, (), "texts that stand for a missing value, beside empty ones and NA", example=["n.a."]),
+        Key("delimiter", TEXT, None, "what parts values in CSV files, such as ; or tab, if not found out", example=";",
+            note="What can be read in two ways is refused."),
+        Key("encoding", TEXT, None, "encoding of CSV files, if not UTF-8", example="cp1252",
+            note="UTF-16 is found out."),
+        Key("decimal", TEXT, None, "decimal mark in CSV files, if not found out", example=","),
+        Key("missing", TEXTS, (), "texts that stand for a missing value, beside empty ones and NA", example=["n.a."],
+            note="In all columns but the id, and beside what pandas takes for missing (`NA`, `null`, "
+            "`NaN`, ...); `\"-999\"` is also -999.0. Parquet files and DataFrames follow it too."),
     ),
     "This participant's rows: CSV (also .csv.gz) or Parquet. Rows are sorted by id.",
     who=PARTICIPANTS,
@@ -225,16 +247,18 @@ DATA = Table(
 ALIGN = Table(
     "align",
     (
-        Key("ids", choice("text", "integer"), "text", "text, or integer: then 007, 7 and 7.0 are one id", same=True),
+        Key("ids", choice("text", "integer"), "text", "text, or integer: then 007, 7 and 7.0 are one id", same=True,
+            note="See [what counts as the same id](aligning.md#what-counts-as-the-same-id)."),
         Key("case", choice("exact", "ignore"), "exact", "exact, or ignore: whether capitals count", same=True),
         Key("spaces", choice("trim", "remove"), "trim", "trim those around an id, or remove them all", same=True),
         Key("unicode", choice("NFC", "NFKC"), "NFC",
-            "NFC, or NFKC: then letters that look alike in other widths are one", same=True),
+            "NFC, or NFKC: letters that look alike in other widths are one", same=True),
         Key("min_rows", integer(1, _MOST_ROWS), 20, "with fewer in common, only the active participant learns which",
             same=True),
         Key("max_rows", integer(1, _MOST_ROWS), None,
-            "longest list of another one to compare with", example=10_000),
-        Key("n_jobs", integer(1, 1024), None, "threads to compute with here, instead of one per core", example=1),
+            "longest list of another one to compare with", example=10_000,
+            note="Twice its own list if not set. See [lists of guesses](aligning.md#lists-of-guesses)."),
+        Key("n_jobs", integer(1, 1024), None, "threads here, instead of one per core", example=1),
     ),
     "How the rows in common are found, with align = true.\nThe same at all participants, but for max_rows and n_jobs.",
     who=PARTICIPANTS,
@@ -248,15 +272,18 @@ LABEL = Table(
         Key("eval_metric", TEXT_OR_TEXTS, (), "how to judge the rows to evaluate; the last one decides",
             example=["logloss", "auc"], sample=True),
         Key("weight", TEXT, None, "column of row weights; needs weighted = true", example="weight"),
-        Key("qid", TEXT, None, "column of the groups within which rank:ndcg and its like rank rows",
+        Key("qid", TEXT, None, "column of the groups within which rank:... ranks rows",
             example="query"),
         Key("upper", TEXT, None, "column of upper bounds for survival:aft; inf for none",
             example="last_seen"),
         Key("scale_pos_weight", BY_NAME["scale_pos_weight"].kind, 1.0,
-            "weight of rows of the second class, or with label 1; needs weighted"),
+            "weight of rows of the second class, or with label 1; needs weighted",
+            note="Not in `[training]`: it would tell everybody the classes' shares."),
         Key("base_margin", TEXT_OR_TEXTS, (),
             "margins to start from: a column, or one per class; also to score",
-            example="base_margin"),
+            example="base_margin",
+            note="All files have them, and requests over HTTP. [What they are](parameters.md#parameters-"
+            "of-the-federation)."),
         Key("early_stopping_rounds", integer(1, 1_000_000), None,
             "boosting rounds without progress; needs may_stop_early = true", example=10),
         Key("base_score", number(-_LARGEST_BASE, _LARGEST_BASE, above=True), None,
@@ -272,7 +299,9 @@ SCORING = Table(
     "scoring",
     (
         Key("max_rows_per_day", integer(1, 1 << 40), None, "rows that it answers for in a day (UTC) at most",
-            example=10_000),
+            example=10_000,
+            note="In all scoring sessions together; no limit if not set. See [what scoring "
+            "reveals](threat-model.md#what-scoring-reveals)."),
     ),
     "What this participant answers when the active one asks for scores.",
     who=AUXILIARIES,
@@ -282,11 +311,11 @@ SCORING = Table(
 SERVE = Table(
     "serve",
     (
-        Key("token_file", PATH, None, "file with the token that requests over HTTP bring; mode 600",
+        Key("token_file", PATH, None, "file with the token that requests bring; mode 600",
             example="http.token"),
-        Key("max_batch", integer(1, 1 << 20), 10_000, "rows that are scored together, and of one request, at most",
+        Key("max_batch", integer(1, 1 << 20), 10_000, "rows scored together, and of one request, at most",
             who=ACTIVE, others=_NO_SCORES),
-        Key("max_wait_ms", number(0.0, 1000.0), 2.0, "milliseconds that a request waits for others, to be one batch",
+        Key("max_wait_ms", number(0.0, 1000.0), 2.0, "milliseconds that a request waits for others",
             who=ACTIVE, others=_NO_SCORES),
         Key("max_waiting", integer(1, 1 << 24), 100_000, "rows that wait at most; beyond, requests are refused",
             who=ACTIVE, others=_NO_SCORES),
@@ -294,28 +323,33 @@ SERVE = Table(
         Key("timeout", number(0.0, 3600.0, above=True), 30.0, "seconds within which a request is answered",
             who=ACTIVE, others=_NO_SCORES),
     ),
-    "What is answered over HTTP, with --http: health, metrics and, by {active}, scores.",
+    "Over HTTP, with --http: health, metrics and, by {active}, scores.",
 )
 
 LIMITS = Table(
     "limits",
     (
-        Key("n_jobs", integer(-4096, 4096), -1, "threads; -1 for all cores"),
-        Key("max_memory", TEXT, None, "more than this goes to the spool, or is refused", example="6 GB"),
-        Key("spool", PATH, None, "a folder, on a disk of its own if possible, for what does not fit", example="spool"),
+        Key("n_jobs", integer(-4096, 4096), -1, "threads; -1 for all cores", note="-2 is all but one."),
+        Key("max_memory", TEXT, None, "more than this goes to the spool, or is refused", example="6 GB",
+            note="No limit if not set. [How much a training takes](benchmarks.md#memory) is known before "
+            "anything is sent; what is refused is refused at all roles, with the figures."),
+        Key("spool", PATH, None, "a folder, on a disk of its own if possible, for what does not fit", example="spool",
+            note="See [the spool](operations.md#the-spool)."),
     ),
     "What this role may use of its machine.",
+    note="No other role learns of it, and no model depends on it.",
 )
 
 WORKERS = Table(
     "workers",
     (
-        Key("scheduler", TEXT, REQUIRED, "where its scheduler is", example="tls://dask.internal:8786"),
+        Key("scheduler", TEXT, REQUIRED, "where its scheduler is", example="tls://dask.internal:8786",
+            note="`tls://HOST:PORT`"),
         Key("ca", PATH, REQUIRED, "the authority that the cluster trusts, not the federation's", example="dask/ca.crt"),
         Key("certificate", PATH, REQUIRED, "this role's certificate in the cluster", example="dask/client.crt"),
         Key("key", PATH, REQUIRED, "its private key", example="dask/client.key"),
     ),
-    "The Dask cluster of this role's own organisation, if its rows are to live there; see docs/workers.md.",
+    "The Dask cluster of this role's own organisation, if it has one (docs/workers.md).",
     optional=True,
 )
 

@@ -134,6 +134,8 @@ class Declared:
     """A phrase for one line: help of an option, comment of a template."""
     more: str = field(default="", kw_only=True)
     """What pages and docstrings add, in sentences."""
+    note: str = field(default="", kw_only=True)
+    """What pages alone add, with their links."""
     annotation: str = field(default="", kw_only=True)
     """The type in Python, if the kind does not say it."""
 
@@ -217,16 +219,17 @@ _of_all = partial(Parameter, xgboost=True, shared=True, offered=True)
 # A table, one or two lines an entry: name, kind, default, help, and what is special.
 # fmt: off
 PARAMETERS = (
-    Parameter("participants", ANYTHING, 2, "how `fit(X, y)` cuts one table vertically, every column to somebody",
-        more="Not used when X is one table per participant already.", annotation="Participants",
-        accepts="int, list of fractions, list of column lists, or dict of column lists"),
+    Parameter("participants", ANYTHING, 2, "how `fit(X, y)` cuts the columns of one table",
+        more="Not used if X is one table per participant.", annotation="Participants",
+        accepts="int, fractions that add up to 1, lists of columns, or a dict of such lists"),
     Parameter("coordinator", ANYTHING, None,
         "the participant that coordinates and brings columns, of three or more; not the active one",
-        more="Its columns come last, and it must work together with nobody. None: a coordinator without columns.",
+        more="Its columns come last. None: a coordinator without columns.",
         annotation="str | None"),
     Parameter("id", ANYTHING, None, "the column, or index, that says which row is whose; it is no feature",
         more="Results come in the order of the active participant's table. None: rows belong together by their "
         "position, and DataFrames whose indexes differ are refused.",
+        note="See [which row is whose](quickstart.md#which-row-is-whose).",
         annotation="str | None"),
     _of_xgboost("objective", ANYTHING, None, "the loss, such as binary:logistic or reg:squarederror",
         more='None: "binary:logistic" or "multi:softprob" by the number of classes; "reg:squarederror" in a '
@@ -238,8 +241,7 @@ PARAMETERS = (
     _of_all("n_estimators", integer(1, 1_000_000), 100, "boosting rounds; each grows one tree, or one for each class",
         option="trees", aliases=("num_boost_round", "num_round", "num_rounds", "n_trees")),
     _of_all("num_parallel_tree", integer(1, 10_000), 1, "trees of a boosting round, for each class",
-        more="All are fit to the same gradients, each with samples of its own, and share the learning rate: a random "
-        "forest in every boosting round.",
+        more="Each has samples of its own, and they share the learning rate: a random forest in every boosting round.",
         modes=(InMode("paper", integer(1, 1), "set it to 1: the paper's algorithm grows one tree at a time"),
                InMode("sealed", integer(1, 1), "set it to 1: gradients on secrets are for one tree at a time"))),
     _of_all("max_depth", integer(1, 16), 3, "levels of splits of a tree", xgboost_default=6),
@@ -256,8 +258,8 @@ PARAMETERS = (
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no clipped weights"),)),
     _of_xgboost("monotone_constraints", ANYTHING, None,
         "columns with which predictions may only rise (1), or only fall (-1)",
-        more="A tuple or list in the order of the columns, a text such as '(1,-1,0)', or a dict by column; of one "
-        "table per participant, a dict by column, or one of these for each. Only its owner knows a column's direction. "
+        more="In the order of the columns, as a text such as '(1,-1,0)', or a dict by column; of one table per "
+        "participant, a dict by column, or one of these for each. Only its owner knows a column's direction. "
         "Files have [data] monotone.",
         annotation="Any", accepts="tuple, list, str or dict"),
     Parameter("constrained", FLAG, False, "whether columns have directions; each owner has its own in [data] monotone",
@@ -272,15 +274,15 @@ PARAMETERS = (
         more="Every owner draws among its own, at least one, in private.",
         modes=_ALL_COLUMNS),
     _of_all("colsample_bylevel", _SHARE, 1.0, "share of the tree's columns in each of its levels",
-        more="Every owner draws among its own, at least one, in private.", modes=_ALL_COLUMNS),
+        more="Drawn as colsample_bytree.", modes=_ALL_COLUMNS),
     _of_all("colsample_bynode", _SHARE, 1.0, "share of the level's columns in each of its nodes",
-        more="Every owner draws among its own, at least one, in private; a message round for each level.",
+        more="Drawn as colsample_bytree; a message round for each level.",
         modes=_ALL_COLUMNS),
     _of_all("booster", choice("gbtree", "dart"), "gbtree", "which trees; both names mean the same, as in XGBoost 3.4",
         more="Trees are left out of boosting rounds with rate_drop or one_drop."),
     _of_all("rate_drop", _PROBABILITY, 0.0, "chance of each earlier tree to be left out of a boosting round",
-        more="Trees left out are scaled down (DART). The active participant draws in private, and alone knows the "
-        "scales. A model is scored with all its trees at once.",
+        more="Trees left out are scaled down (DART); the active participant alone knows which, and the scales. A model "
+        "is scored with all its trees at once.",
         modes=tuple(InMode(mode, _NOTHING, _KEEPS_TREES) for mode in ("sealed", "paper"))),
     _of_all("skip_drop", _PROBABILITY, 0.0, "chance of a boosting round that leaves no tree out"),
     _of_all("one_drop", FLAG, False, "leave out one tree at least, but in boosting rounds that skip_drop spares",
@@ -302,7 +304,7 @@ PARAMETERS = (
         more='"topk": the first by their scores, each with all below it; "mean": rows drawn at random for each.',
         objectives=_RANKINGS),
     _of_all("lambdarank_num_pair_per_sample", integer(1, 1_000_000), None,
-        "how many of the first rows, or how many random ones for each row", more="None: 32 of the first, 1 random one.",
+        "how many of the first rows, or how many random ones for each row", more="None: 32, or 1.",
         objectives=_RANKINGS, example=8),
     _of_all("lambdarank_normalization", FLAG, True, "whether a group's gradients are scaled by what they add up to",
         more="By the number of pairs with \"mean\".", objectives=_RANKINGS),
@@ -324,12 +326,12 @@ PARAMETERS = (
         more="The active participant alone knows it.", offered=True),
     _of_xgboost("importance_type", choice(*IMPORTANCES), "gain",
         "what feature_importances_ tells of the columns of one table, as shares of 1",
-        more='"weight" is the number of splits, "gain" and "cover" are means over them.'),
+        more='"weight" counts splits, "gain" and "cover" are means over them.'),
     _of_xgboost("feature_types", ANYTHING, None, 'a kind for each column, "c" for categories, or what else XGBoost has',
         more="The table says what its columns are, and these are held to it.", annotation="Sequence[str] | None",
         accepts="sequence of str"),
     _of_xgboost("eval_metric", ANYTHING, None,
-        "metrics of the evaluation rows, computed at the active participant; the last one decides",
+        "metrics of the evaluation rows; the last one decides",
         aliases=("eval_metrics",), annotation="str | OwnMetric | Sequence[str | OwnMetric] | None",
         accepts="str, callable or sequence of them"),
     _of_xgboost("early_stopping_rounds", integer(1), None,
@@ -337,25 +339,24 @@ PARAMETERS = (
         aliases=("early_stopping_round",)),
     _of_xgboost("callbacks", ANYTHING, None,
         "whom to call at the active participant while the training runs; a true result stops it",
-        more="Functions get a RoundReport after each boosting round; objects are called by their methods "
-        "before_training, before_iteration, after_iteration and after_training.",
-        annotation="Sequence[Any] | None", accepts="sequence of callables or of objects in XGBoost's form"),
+        more="Functions get a RoundReport after each boosting round; objects are in XGBoost's form.",
+        annotation="Sequence[Any] | None", accepts="sequence of callables or objects"),
     Parameter("weighted", FLAG, False, "whether rows have weights; [label] has their column, or scale_pos_weight",
         shared=True, estimator=False,
         modes=(InMode("paper", _FALSE, "leave sample_weight and scale_pos_weight out"),)),
     Parameter("first_layer_mask", FLAG, False, "let only the active participant split the root",
-        more="Section 5.2 of the paper.", shared=True, offered=True),
+        more="Section 5.2 of the paper.",
+        note="See [what it changes](what-each-party-sees.md#what-first-layer-mask-changes).", shared=True,
+        offered=True),
     Parameter("may_stop_early", FLAG, False, "whether [label] may stop the training early", shared=True,
         estimator=False),
     Parameter("security", choice(*MODES), "strict",
         '"sealed" shows nobody anything of a training row; "paper" reveals more',
-        more='With "strict" the active participant learns which of its training rows share a leaf. With "sealed" '
-        "nobody learns anything about a training row (docs/sealed.md): more message rounds, the same trees; for "
-        "logistic losses, squared error, counts and amounts, with reg_lambda above 0, and scored with all trees at "
-        "once. \"paper\" runs the paper's algorithms as printed (docs/paper-vs-strict.md), to study them: for "
-        "two classes or squared error, min_child_weight=0, reg_lambda above 0, no weights, no column samples. "
-        '"none" computes the model of "strict" in the clear, in this process and fast, and protects '
-        "nothing: for experiments and grid searches.",
+        more='With "strict" the active participant learns which of its training rows share a leaf, with "sealed" '
+        "nobody does (docs/sealed.md says what that refuses). \"paper\" runs the paper's algorithms as printed, to "
+        "study them (docs/paper-vs-strict.md): for two classes or squared error, min_child_weight=0, reg_lambda above "
+        '0, no weights, no column samples. "none" computes the model of "strict" in the clear and protects nothing.',
+        note="A federation refuses \"none\" ([when to use it](quickstart.md#mode-none-for-experiments)).",
         shared=True, offered=True),
     Parameter("binning", choice("quantile", "paper"), "quantile",
         'equal frequency; "paper" takes the sketch of the paper\'s own code',
@@ -371,12 +372,13 @@ PARAMETERS = (
         more="Anyone who knows it knows every secret.", offered=True),
     Parameter("deadline", number(0.0, above=True), 600.0, "seconds that a role waits for another"),
     Parameter("link", ANYTHING, "local", "what to plan for: local, lan, wan, or ms/Mbit/s as in 20/100",
-        more="What lies between the roles: milliseconds one way and megabits a second. It changes no model.",
+        more="Milliseconds one way, megabits a second. It changes no model.",
         offered=True, annotation="str | Link", accepts="str"),
     _of_xgboost("n_jobs", integer(), None, "threads of each role for what is computed over rows; -1 for all cores",
         more="None is one. It changes no number.", aliases=("nthread",)),
     Parameter("max_memory", ANYTHING, None, 'what the training may take of memory, in bytes or as "6 GB"',
-        more="Larger matrices go to the spool. It changes no model.", annotation="int | str | None",
+        more="Larger matrices go to the spool. It changes no model.",
+        note="[How much a training takes](benchmarks.md#memory).", annotation="int | str | None",
         accepts="int, str"),
     Parameter("spool", ANYTHING, None, "a folder, on a local disk, for what does not fit into memory",
         more="It is empty again afterwards.", annotation="str | Path | None", accepts="path"),
@@ -384,8 +386,9 @@ PARAMETERS = (
         "how participants are connected: star, over the active one, or mesh, each with each",
         more="A mesh takes half the hops. It changes no model.", offered=True),
     Parameter("client", ANYTHING, None,
-        "a Dask cluster whose workers hold rows, bins and masked matrices, and compute over them",
-        more="The model is the same. None: this process does.", annotation="Any", accepts="distributed.Client"),
+        "a Dask cluster whose workers hold rows and compute over them",
+        more="The model is the same.", note="See [workers](workers.md).",
+        annotation="Any", accepts="distributed.Client"),
     _of_xgboost("verbosity", ANYTHING, 0, "1 shows a progress bar on standard error",
         aliases=("silent",), annotation="int | None"),
 )

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError
+from mpfedxgb.transport.transport import Block
 
 Array = npt.NDArray[Any]
 Form = tuple[npt.DTypeLike, tuple[int, ...]]
@@ -150,10 +151,13 @@ def _is_final(array: Array) -> bool:
     if not array.flags.c_contiguous or array.dtype not in _CODES:
         return False
     place: Any = array
-    while isinstance(place, np.ndarray):
-        if place.flags.writeable:
+    while isinstance(place, np.ndarray | memoryview):
+        if isinstance(place, np.ndarray):
+            is_read_only, place = not place.flags.writeable, place.base
+        else:
+            is_read_only, place = place.readonly, place.obj
+        if not is_read_only:
             return False
-        place = place.base
     return place is None or isinstance(place, bytes)
 
 
@@ -187,7 +191,7 @@ def check_length(length: int, most: int) -> None:
         raise FrameError(f"a frame of {length} bytes is larger than the {most} allowed", "range", "frame", length)
 
 
-def decode(blob: bytes, max_bytes: int) -> Frame:
+def decode(blob: Block, max_bytes: int) -> Frame:
     """Return the frame in a block of bytes; its arrays are read-only views of the block.
 
     Raises FrameError, naming what is wrong, for anything that `encode` could not have written.
@@ -212,7 +216,7 @@ def decode(blob: bytes, max_bytes: int) -> Frame:
     if place > len(blob):
         raise FrameError("the frame is truncated inside its label", parameter="label")
     try:
-        label = blob[_FIXED.size : place].decode()
+        label = str(blob[_FIXED.size : place], "utf-8")
     except UnicodeDecodeError:
         raise FrameError("the frame's label is not text", parameter="label") from None
     shapes, place = _decode_shapes(blob, place, count)
@@ -229,7 +233,7 @@ def decode(blob: bytes, max_bytes: int) -> Frame:
     return Frame(_KINDS[kind], sender, session, step, label, tuple(arrays), len(blob))
 
 
-def _decode_shapes(blob: bytes, place: int, count: int) -> tuple[list[tuple[np.dtype[Any], tuple[int, ...]]], int]:
+def _decode_shapes(blob: Block, place: int, count: int) -> tuple[list[tuple[np.dtype[Any], tuple[int, ...]]], int]:
     shapes = []
     for _ in range(count):
         if place + _ARRAY.size > len(blob):

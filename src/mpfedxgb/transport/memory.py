@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError
 from mpfedxgb.transport.frame import Frame, encode
+from mpfedxgb.transport.transport import Block
 
 Tap = Callable[[int, int, bytes], None]
 """Called with (sender, receiver, block) for every block handed over; tests record views with it."""
@@ -29,12 +30,12 @@ class _Queue:
 
     def __init__(self, sender: int, receiver: int, capacity: int) -> None:
         self.sender, self.receiver, self.capacity = sender, receiver, capacity
-        self.blocks: SimpleQueue[bytes | Frame | None] = SimpleQueue()
+        self.blocks: SimpleQueue[Block | Frame | None] = SimpleQueue()
         self.sent = 0
         self.taken = 0
         self.closed: set[int] = set()
 
-    def put(self, block: bytes | Frame, timeout: float) -> None:
+    def put(self, block: Block | Frame, timeout: float) -> None:
         end, length = time.monotonic() + timeout, _length(block)
         while True:
             self._refuse_if_closed(self.sender)
@@ -50,7 +51,7 @@ class _Queue:
         self.sent += length
         self.blocks.put(block)
 
-    def get(self, timeout: float) -> bytes | Frame:
+    def get(self, timeout: float) -> Block | Frame:
         self._refuse_if_closed(self.receiver)
         try:
             block = self.blocks.get(timeout=timeout)
@@ -74,7 +75,7 @@ class _Queue:
             raise FederationError("this role has closed its own connections", "ended", "connections")
 
 
-def _length(block: bytes | Frame) -> int:
+def _length(block: Block | Frame) -> int:
     return block.wire_bytes if isinstance(block, Frame) else len(block)
 
 
@@ -127,7 +128,7 @@ class MemoryTransport:
         """Whether frames may be handed over as they are: nobody watches their bytes."""
         return self._hub.tap is None
 
-    def send(self, peer: int, block: bytes | Frame, timeout: float) -> None:
+    def send(self, peer: int, block: Block | Frame, timeout: float) -> None:
         """Hand a block over (see Transport), or where `takes_frames`, a frame."""
         queue = self._hub.queue(self._role, peer)
         if self._hub.tap is not None:
@@ -135,14 +136,14 @@ class MemoryTransport:
             self._hub.tap(self._role, peer, block)
         queue.put(block, timeout)
 
-    def receive(self, peer: int, timeout: float) -> bytes:
+    def receive(self, peer: int, timeout: float) -> Block:
         """Return the next block (see Transport), in bytes."""
         block = self.take(peer, timeout)
         if isinstance(block, Frame):
             return encode(block.kind, block.sender, block.session, block.step, block.label, block.arrays)
         return block
 
-    def take(self, peer: int, timeout: float) -> bytes | Frame:
+    def take(self, peer: int, timeout: float) -> Block | Frame:
         """Return the next block, or frame, as it was handed over."""
         return self._hub.queue(peer, self._role).get(timeout)
 

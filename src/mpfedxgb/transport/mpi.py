@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError, SettingsError, UserError
-from mpfedxgb.transport.transport import STAR, neighbours
+from mpfedxgb.transport.transport import STAR, Block, neighbours
 from mpfedxgb.transport.transports import ConnectionSettings
 
 try:
@@ -76,7 +76,7 @@ class _Line:
         self.lock = threading.Lock()
         self._comm, self._rank = comm, rank
         self._out, self._in = (2 * (a * _ROLES + b) for a, b in ((role, peer), (peer, role)))  # and 1 more for the end
-        self._sending: deque[tuple[MPI.Request, bytes]] = deque()
+        self._sending: deque[tuple[MPI.Request, Block]] = deque()
         self._room = bytearray()  # kept, because fresh memory for every large block costs more than the block
         self._receiving: tuple[MPI.Request, memoryview] | None = None
         self._sent = self._received = 0
@@ -84,7 +84,7 @@ class _Line:
         self.waiting = 0
         """Bytes that the peer has not taken yet."""
 
-    def send(self, block: bytes) -> None:
+    def send(self, block: Block) -> None:
         """Begin to send a block."""
         self._sending.append((self._comm.Issend([block, MPI.BYTE], self._rank, self._out), block))
         self._sent += 1
@@ -181,7 +181,7 @@ class MpiTransport:
         self._closed = False
         self._closing = threading.Lock()
 
-    def send(self, peer: int, block: bytes, timeout: float) -> None:
+    def send(self, peer: int, block: Block, timeout: float) -> None:
         """Hand a block over (see Transport)."""
         line, pauses = self._line(peer), _Pauses(timeout)
         while True:

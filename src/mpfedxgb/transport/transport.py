@@ -80,6 +80,10 @@ def parse_address(text: str) -> Address:
     return Address(host, int(port))
 
 
+Block = bytes | memoryview
+"""Bytes that nobody changes any more; a large one that came over a network is a view of the memory it was read into."""
+
+
 class Transport(Protocol):
     """One role's end of the connections to its peers; roles are numbered, 0 is the coordinator.
 
@@ -87,7 +91,7 @@ class Transport(Protocol):
     told to.
     """
 
-    def send(self, peer: int, block: bytes, timeout: float) -> None:
+    def send(self, peer: int, block: Block, timeout: float) -> None:
         """Hand a block over for delivery.
 
         Raises PeerTimeoutError if the peer takes none within `timeout` seconds (back-pressure), PeerFinishedError if
@@ -95,7 +99,7 @@ class Transport(Protocol):
         """
         ...
 
-    def receive(self, peer: int, timeout: float) -> bytes:
+    def receive(self, peer: int, timeout: float) -> Block:
         """Return the next block from a peer.
 
         What a peer sent before it closed its end still arrives. Raises PeerFinishedError after that, PeerTimeoutError

@@ -25,10 +25,11 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.transport.tls import TlsTransport, rendezvous, server
 from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.tls.pieces import HEADER
 from mpfedxgb.transport.tls.rendezvous import Introduction, Refusal, Rendezvous
 from mpfedxgb.transport.tls.server import Server
 from mpfedxgb.transport.tls.stream import PeerStream
-from mpfedxgb.transport.transport import Address, parse_address
+from mpfedxgb.transport.transport import Address, Block, parse_address
 from support.by_hand import ByHand, by_hand
 from support.loopback import NAMES, Loopback, loopback, with_names
 from support.pki import Authority, unchecked
@@ -157,8 +158,8 @@ def test_another_wire_version(federation: Loopback, monkeypatch: pytest.MonkeyPa
     """A role of another version is refused in words."""
     with monkeypatch.context() as patch:
         content = Introduction.content
-        patch.setattr(Introduction, "content", lambda self: {**content(self), "wire": 3})
-        with pytest.raises(HandshakeError, match="bank speaks wire version 3, coordinator speaks 2; give all roles"):
+        patch.setattr(Introduction, "content", lambda self: {**content(self), "wire": 4})
+        with pytest.raises(HandshakeError, match="bank speaks wire version 4, coordinator speaks 3; give all roles"):
             federation.connect(1, peers=[0])
 
 
@@ -228,7 +229,7 @@ def test_who_waits_is_kept_while_others_are_missing(tmp_path: Path) -> None:
         end = coordinator.result()
         for role, one in ((1, bank), (2, telecom), (3, retail)):
             end.send(role, b"begin", LONG)
-            heard = list[bytes]()
+            heard = list[Block]()
             while heard[-1:] != [b"begin"]:
                 heard.append(one.receive(0, LONG))
             assert role == 3 or heard[-2] == b"for retail"
@@ -388,7 +389,7 @@ def test_the_last_one_to_come_may_have_gone_when_it_is_looked_for(federation: Lo
     ("messages", "words"),
     [
         ([], "the connection to bank was lost"),
-        ([b"\xff" + bytes(12)], "bank sent a message that is no piece of a block"),
+        ([HEADER.pack(255, 0, 0)], "bank sent a message that is no piece of a block"),
     ],
 )
 def test_who_came_and_went_is_missing_for_that_reason(

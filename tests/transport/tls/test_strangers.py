@@ -16,7 +16,8 @@ import pytest
 from contracts.transport_contract import LONG, ROOM, Call
 from mpfedxgb.transport.tls import messages, server
 from mpfedxgb.transport.tls.messages import message
-from mpfedxgb.transport.tls.pieces import HEADER, LAST, PART, PIECE_BYTES
+from mpfedxgb.transport.tls.pieces import HEADER, PART
+from mpfedxgb.transport.tls.pieces import ROOM as NO_BLOCK
 from mpfedxgb.transport.tls.rendezvous import Introduction, Rendezvous
 from patience import patience
 from support.by_hand import by_hand
@@ -101,7 +102,7 @@ def test_who_is_too_slow_is_hung_up_on(federation: Loopback, monkeypatch: pytest
 
 @pytest.mark.parametrize(
     "message",
-    [b"\xff" * 20, HEADER.pack(PART, 1, 0) + b"x", HEADER.pack(LAST, PIECE_BYTES + 1, 0)],
+    [b"\xff" * 20, HEADER.pack(NO_BLOCK, 1, 0) + b"x", HEADER.pack(PART, 1 << 60, 0)],
 )
 def test_a_role_that_sends_nonsense_loses_its_connection(federation: Loopback, message: bytes) -> None:
     """Garbled pieces and lengths above the limit end it; until the federation forms, the role may try again."""

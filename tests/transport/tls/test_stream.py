@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tracemalloc
+import weakref
 
 import pytest
 
-from mpfedxgb.errors import FrameError
-from mpfedxgb.transport.tls.pieces import ASK, FINISHED, HEADER, LAST, OVERHEAD, PART, PIECE_BYTES, ROOM, Pieces
+from mpfedxgb.errors import ExhaustedError, FrameError
+from mpfedxgb.transport.tls.pieces import ASK, FINISHED, HEADER, OVERHEAD, PART, PIECE_BYTES, ROOM, Pieces
 from support.refusals import refused
 
 WINDOW, MOST = 10_000, 3 * PIECE_BYTES
@@ -18,9 +19,9 @@ def pieces(window: int = WINDOW, max_block: int = MOST) -> Pieces:
     return Pieces("telecom", window, max_block)
 
 
-def piece(kind: int, content: bytes = b"", taken: int = 0) -> bytes:
-    """Return one piece."""
-    return HEADER.pack(kind, len(content), taken) + content
+def piece(kind: int, content: bytes = b"", taken: int = 0, later: int = 0) -> bytes:
+    """Return one piece, after which `later` bytes of its block are to come."""
+    return HEADER.pack(kind, len(content) + later, taken) + content
 
 
 def written(end: Pieces, block: bytes) -> bytes:
@@ -50,19 +51,19 @@ def test_a_block_arrives_however_it_is_cut(size: int, step: int) -> None:
 @pytest.mark.parametrize(
     ("contents", "words"),
     [
-        ([piece(PART)], "a part of 0 bytes"),
-        ([piece(PART, b"x")], "a part of 1 bytes"),
-        ([piece(PART, FULL[1:])], "a part of"),
-        ([piece(PART, FULL + b"x")], "a part of"),
-        ([piece(LAST, FULL + b"x")], "a part of"),
-        ([HEADER.pack(LAST, (1 << 32) - 1, 0)], f"a part of {(1 << 32) - 1} bytes"),
-        ([piece(PART, FULL)] * 4, f"larger than the {MOST} bytes allowed"),
-        ([piece(PART, FULL)] * 3 + [piece(LAST, b"x")], f"larger than the {MOST} bytes allowed"),
-        ([piece(LAST, FULL)] * 5, "more than there is room for"),
-        ([piece(LAST, FULL)] * 3 + [piece(LAST)] * 156, "more than there is room for"),
+        ([piece(PART, FULL, later=9), piece(PART)], "0 bytes are to come, not 9"),
+        ([piece(PART, FULL, later=9), piece(PART, bytes(8))], "8 bytes are to come, not 9"),
+        ([piece(PART, FULL, later=9), piece(PART, bytes(10))], "10 bytes are to come, not 9"),
+        ([piece(PART, FULL, later=9), piece(PART, bytes(9), later=1)], "10 bytes are to come, not 9"),
+        ([piece(PART, FULL, later=9) + HEADER.pack(PART, MOST, 0)], f"{MOST} bytes are to come, not 9"),
+        ([HEADER.pack(PART, MOST + 1, 0)], f"larger than the {MOST} bytes allowed"),
+        ([HEADER.pack(PART, (1 << 64) - 1, 0)], f"larger than the {MOST} bytes allowed"),
+        ([piece(PART, FULL, later=9), HEADER.pack(PART, MOST + 1, 0)], f"larger than the {MOST} bytes allowed"),
+        ([piece(PART, FULL)] * 5, "more than there is room for"),
+        ([piece(PART, FULL)] * 3 + [piece(PART)] * 156, "more than there is room for"),
         ([piece(ROOM, taken=1)], "taken what was not sent"),
         ([piece(ROOM, taken=(1 << 64) - 1)], "taken what was not sent"),
-        ([piece(FINISHED), piece(LAST, b"x")], "after its end"),
+        ([piece(FINISHED), piece(PART, b"x")], "after its end"),
         ([piece(FINISHED) + piece(ASK)], "after its end"),
         ([piece(ROOM, b"x")], "no piece of a block"),
         ([piece(ASK, b"x")], "no piece of a block"),
@@ -78,6 +79,29 @@ def test_what_no_role_sends_is_refused(contents: list[bytes], words: str) -> Non
         end.accept(content)
     with pytest.raises(FrameError, match=words):
         end.accept(contents[-1])
+
+
+def test_memory_for_a_block_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer may announce more than there is; this role says whose block it was, and does not end without a word."""
+
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("mpfedxgb.transport.tls.pieces.np.empty", none_left)
+    with refused(ExhaustedError, "room", "telecom", MOST):
+        pieces().accept(HEADER.pack(PART, MOST, 0))
+
+
+def test_a_block_cannot_be_changed_and_is_kept_by_nobody_else() -> None:
+    """What arrives in parts is read-only, and the memory goes when the program gives the block up."""
+    sender, receiver = pieces(), pieces()
+    receiver.accept(written(sender, bytes(MOST)))
+    block = receiver.take()
+    assert isinstance(block, memoryview)
+    assert block.readonly
+    gone = weakref.ref(block.obj)
+    del block
+    assert gone() is None
 
 
 def test_less_taken_than_before_is_refused() -> None:
@@ -135,7 +159,7 @@ def test_an_end_that_has_closed_keeps_nothing() -> None:
 def test_a_block_in_crumbs_takes_the_memory_of_its_content() -> None:
     """However small the records are in which a peer sends it."""
     end, count = pieces(), PIECE_BYTES // 8
-    end.accept(HEADER.pack(LAST, PIECE_BYTES, 0))
+    end.accept(HEADER.pack(PART, PIECE_BYTES, 0))
     tracemalloc.start()
     try:
         for _ in range(count):

@@ -9,17 +9,22 @@ from __future__ import annotations
 import struct
 from collections import deque
 
-from mpfedxgb.errors import FrameError
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.errors import ExhaustedError, FrameError
+from mpfedxgb.transport.transport import Block
 
 PIECE_BYTES = 1 << 18
 """Largest part of a block in one piece; between two pieces others may use the socket."""
 
-HEADER = struct.Struct("<BIQ")
-"""A piece's kind, the bytes that follow, and how much of the receiver's blocks the sender's program has taken."""
+HEADER = struct.Struct("<BQQ")
+"""A piece's kind, the bytes of its block that are still to come, of which it has as many as a piece may have, and how
+much of the receiver's blocks the sender's program has taken."""
 
-ROOM, ASK, PART, LAST, FINISHED = range(5)
-"""Nothing but what was taken; the same, and the other side is to say something; a part of a block of which more
-follows; the last part, or a whole block; nothing follows."""
+ROOM, ASK, PART, FINISHED = range(4)
+"""Nothing but what was taken; the same, and the other side is to say something; a part of a block, or a whole one;
+nothing follows."""
 
 OVERHEAD = 64
 """Bytes that a block counts for beside its content, so that empty ones are bounded too."""
@@ -29,8 +34,6 @@ _TELL_AT = 4
 
 _JOINED = 1 << 12
 """A part up to this size goes into one record with its header."""
-
-Buffer = bytes | memoryview
 
 
 class Pieces:
@@ -48,15 +51,16 @@ class Pieces:
 
     def __init__(self, name: str, window: int, max_block: int) -> None:
         self.name, self.window, self.max_block = name, window, max_block
-        self.blocks: deque[bytes] = deque()
+        self.blocks: deque[Block] = deque()
         self.finished = self.asked = self.ignores = False
         """Whether the peer has said that nothing follows, or wants an answer; whether its blocks are thrown away."""
         self._sent = self.taken_there = 0  # of our blocks, and how much of that the peer's program has taken
         self._arrived = self._taken = self._announced = 0  # the peer's; taken by our program; known to the peer
         self._head = b""
-        self._kind, self._left = ROOM, 0  # of the piece that is being read
-        self._parts: list[bytes | bytearray] = []
-        self._parts_bytes = 0
+        self._left = self._rest = 0  # bytes of the piece that is being read, and of its block after it
+        self._memory: npt.NDArray[np.uint8] | None = None  # of a block that is not whole yet
+        self.place = memoryview(b"")
+        """Where the bytes of a block that follow next may be written; empty if something else follows."""
 
     def fits(self, size: int) -> bool:
         """Return whether there is room for a block."""
@@ -65,16 +69,16 @@ class Pieces:
         waiting = self._sent - self.taken_there
         return waiting + size + OVERHEAD <= self.window or waiting <= self.window // _TELL_AT
 
-    def cut(self, block: bytes) -> list[Buffer]:
+    def cut(self, block: Block) -> list[Block]:
         """Return what to write for a block."""
-        self._sent += len(block) + OVERHEAD
-        if len(block) <= _JOINED:
-            return [self.header(LAST, len(block)) + block]
-        written: list[Buffer] = []
+        size = len(block)
+        self._sent += size + OVERHEAD
+        if size <= _JOINED:
+            return [self.header(PART, size) + block]
+        written: list[Block] = []
         view = memoryview(block)
-        for place in range(0, len(block), PIECE_BYTES):
-            part = view[place : place + PIECE_BYTES]
-            written += self.header(PART if place + PIECE_BYTES < len(block) else LAST, len(part)), part
+        for place in range(0, size, PIECE_BYTES):
+            written += self.header(PART, size - place), view[place : place + PIECE_BYTES]
         return written
 
     def header(self, kind: int, size: int = 0) -> bytes:
@@ -82,7 +86,7 @@ class Pieces:
         self._announced = self._taken
         return HEADER.pack(kind, size, self._taken)
 
-    def take(self) -> bytes:
+    def take(self) -> Block:
         """Return the next block."""
         block = self.blocks.popleft()
         self._taken += len(block) + OVERHEAD
@@ -101,50 +105,73 @@ class Pieces:
     def accept(self, data: bytes) -> None:
         """Take in what was read.
 
-        Raises FrameError for what no role would have sent; the connection is unusable after that.
+        Raises FrameError for what no role would have sent, ExhaustedError if there is no memory for it; the connection
+        is unusable after that.
         """
         data, place = self._head + data if self._head else data, 0
         self._head = b""
         while place < len(data):
+            if self._left:
+                part = data[place : place + self._left]
+                self.place[: len(part)] = part
+                self.filled(len(part))
+                place += len(part)
+                continue
             if self.finished:
                 raise FrameError(f"{self.name} sent something after its end", parameter=self.name, value="end")
-            if not self._left:
-                if len(data) - place < HEADER.size:
-                    self._head = data[place:]
-                    return
-                self._begin(*HEADER.unpack_from(data, place))
-                place += HEADER.size
-            if self._left:
-                part = data[place : place + self._left]  # all of it is no copy
-                place += len(part)
-                self._left -= len(part)
-                self._keep(part)
-            if not self._left and self._kind == LAST:
-                self._finish_block()
+            if len(data) - place < HEADER.size:
+                self._head = data[place:]
+                return
+            kind, size, taken = HEADER.unpack_from(data, place)
+            place += HEADER.size
+            self._check(kind, size, taken)
+            if kind != PART:
+                continue
+            if self._memory is None and size <= min(len(data) - place, PIECE_BYTES):  # all of the block is here
+                self._finish_block(data[place : place + size])
+                place += size
+            else:
+                self._expect_part(size)
 
-    def _keep(self, part: bytes) -> None:
-        """Keep a part of a block, joined with those before it if it is small: each object takes some memory."""
-        if len(part) >= _JOINED or not self._left:
-            self._parts.append(part)
-        elif self._parts and isinstance(self._parts[-1], bytearray):
-            self._parts[-1] += part
-        else:
-            self._parts.append(bytearray(part))
+    def filled(self, size: int) -> None:
+        """Note that the next bytes of a block have been written to `place`."""
+        self._left -= size
+        self.place = self.place[size:] if self._left else memoryview(b"")
+        if not self._left and not self._rest:
+            assert self._memory is not None
+            self._memory.setflags(write=False)
+            block, self._memory = self._memory.data, None
+            self._finish_block(block)
 
-    def _begin(self, kind: int, size: int, taken: int) -> None:
+    def _expect_part(self, size: int) -> None:
+        """Make room for a part of a block of which `size` bytes are to come."""
+        if self._memory is None:
+            try:
+                # NumPy asks for large pages, which saves most of what fresh memory costs; the system provides them as
+                # they are written to.
+                self._memory = np.empty(size, np.uint8)
+            except MemoryError:
+                text = f"there is no memory for a block of {size} bytes from {self.name}"
+                raise ExhaustedError(text, parameter=self.name, value=size) from None
+        self._left = min(size, PIECE_BYTES)
+        self._rest = size - self._left
+        begin = len(self._memory) - size
+        self.place = self._memory.data[begin : begin + self._left]
+
+    def _check(self, kind: int, size: int, taken: int) -> None:
+        """Hold what a piece says against what a role may say, and note it."""
         self._note_room(taken)
-        if kind > FINISHED or (kind not in (PART, LAST) and size):
+        if kind > FINISHED or (kind != PART and size):
             raise FrameError(
                 f"{self.name} sent a message that is no piece of a block", parameter=self.name, value="piece"
             )
-        if (kind == PART and size != PIECE_BYTES) or size > PIECE_BYTES:
-            raise FrameError(f"{self.name} sent a part of {size} bytes of a block", parameter=self.name, value=size)
-        self._kind, self._left = kind, size
-        if kind in (PART, LAST):
-            self._parts_bytes += size
-            if self._parts_bytes > self.max_block:
+        if kind == PART:
+            if size > self.max_block:
                 text = f"a block from {self.name} is larger than the {self.max_block} bytes allowed"
                 raise FrameError(text, "range", self.name, "block")
+            if self._memory is not None and size != self._rest:
+                text = f"{self.name} sent a part of a block of which {size} bytes are to come, not {self._rest}"
+                raise FrameError(text, parameter=self.name, value=size)
             if self._arrived - self._taken > self.window + self.max_block + OVERHEAD:
                 raise FrameError(f"{self.name} sends more than there is room for", "range", self.name, "window")
         self.asked = self.asked or kind == ASK
@@ -157,15 +184,13 @@ class Pieces:
             )
         self.taken_there = taken
 
-    def _finish_block(self) -> None:
-        block = b"".join(self._parts)  # one part is no copy
-        self._parts, self._parts_bytes, self._kind = [], 0, ROOM
+    def _finish_block(self, block: Block) -> None:
         if not self.ignores:
             self._arrived += len(block) + OVERHEAD
             self.blocks.append(block)
 
 
-def ask_before(piece: Buffer) -> bytes:
+def ask_before(piece: Block) -> bytes:
     """Return a question that goes ahead of a piece, and so tells of no more than that was taken."""
     _, _, taken = HEADER.unpack_from(piece)
     return HEADER.pack(ASK, 0, taken)

@@ -54,7 +54,7 @@ class Waiting:
         self._last_reported = {stream: names for stream, names in self._last_reported.items() if stream.alive}
 
 
-WIRE_VERSION = 2
+WIRE_VERSION = 3
 """Grows with every change after which old and new roles could not read each other's pieces."""
 
 LOOK = 0.1

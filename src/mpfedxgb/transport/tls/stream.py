@@ -19,9 +19,11 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
+from typing import cast
 
-from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError, in_one_go
-from mpfedxgb.transport.tls.pieces import ASK, FINISHED, LAST, ROOM, Buffer, Pieces, ask_before
+from mpfedxgb.errors import ExhaustedError, FederationError, FrameError, PeerFinishedError, PeerTimeoutError, in_one_go
+from mpfedxgb.transport.tls.pieces import ASK, FINISHED, PART, ROOM, Pieces, ask_before
+from mpfedxgb.transport.transport import Block
 from mpfedxgb.transport.transports import ask_every
 
 _RECORD = 1 << 14
@@ -68,7 +70,7 @@ class PeerStream:
         self._socket, self._pieces, self._silence, self._tell_end = secured, pieces, silence, ended
         self._lock = threading.Lock()
         self._waiters: list[threading.Lock] = []  # held ones, released when something has changed
-        self._outbox: deque[Buffer] = deque([memoryview(first)] if first else [])
+        self._outbox: deque[Block] = deque([memoryview(first)] if first else [])
         self._closed = False  # by this side
         self._is_mute = False  # nothing that is written arrives any more
         self._end: FederationError | None = None  # why nothing comes after the blocks that are there
@@ -95,7 +97,7 @@ class PeerStream:
 
     # The program's calls
 
-    def send(self, block: bytes, timeout: float) -> None:
+    def send(self, block: Block, timeout: float) -> None:
         """Write a block, or queue what the system does not take, as soon as there is room (see Transport)."""
         pieces, size = self._pieces, len(block)
         if size > pieces.max_block:
@@ -111,7 +113,7 @@ class PeerStream:
                 raise self._over()
             self._write(block)
 
-    def receive(self, timeout: float) -> bytes:
+    def receive(self, timeout: float) -> Block:
         """Return the next block (see Transport)."""
         pieces = self._pieces
         with self._lock:
@@ -221,7 +223,7 @@ class PeerStream:
     # The socket, under the lock
 
     @in_one_go
-    def _write(self, block: bytes | None, kind: int = LAST) -> None:
+    def _write(self, block: Block | None, kind: int = PART) -> None:
         if self._is_mute:
             return
         if block is not None:
@@ -282,15 +284,12 @@ class PeerStream:
         taken = pieces.taken_there
         try:
             while (not pieces.is_between and records < _MOST_RECORDS) or not records or secured.pending() > 0:
-                data = secured.read(_RECORD)
-                if not data:
+                if not self._take_in():
                     raise ConnectionError("it hung up")
                 records += 1
-                self._heard = time.monotonic()
-                pieces.accept(data)
         except ssl.SSLWantReadError:
             more = False
-        except FrameError as error:
+        except (FrameError, ExhaustedError) as error:
             self._end_because(error)
         except OSError as error:
             log.info("the connection to %s has broken: %s", self.name, error.strerror or error)
@@ -307,6 +306,21 @@ class PeerStream:
             self._write(None, ROOM)
         self._wake()
         return more and self._end is None
+
+    def _take_in(self) -> int:
+        """Read a record, or as much of it as belongs to a block, to where that stays; return its bytes."""
+        room = self._pieces.place
+        if room:
+            size = cast(int, self._socket.read(_RECORD, cast(bytearray, room)))
+        else:
+            data = self._socket.read(_RECORD)
+            size = len(data)
+        self._heard = time.monotonic()
+        if room and size:
+            self._pieces.filled(size)
+        elif size:
+            self._pieces.accept(data)
+        return size
 
     def _end_because(self, why: FederationError) -> None:
         if self._end is None:

@@ -26,7 +26,7 @@ from mpfedxgb.transport.tls.identity import Identity
 from mpfedxgb.transport.tls.rendezvous import LOOK, Introduction, Rendezvous, Waiting
 from mpfedxgb.transport.tls.server import Server
 from mpfedxgb.transport.tls.stream import PeerStream, log
-from mpfedxgb.transport.transport import neighbours
+from mpfedxgb.transport.transport import Block, neighbours
 from mpfedxgb.transport.transports import ConnectionSettings, InterimMessages
 
 __all__ = ["TlsTransport", "connect", "open_transport"]
@@ -188,11 +188,11 @@ class TlsTransport:
         finally:
             self.close()
 
-    def send(self, peer: int, block: bytes, timeout: float) -> None:
+    def send(self, peer: int, block: Block, timeout: float) -> None:
         """Hand a block over (see Transport)."""
         self._stream_to(peer).send(block, timeout)
 
-    def receive(self, peer: int, timeout: float) -> bytes:
+    def receive(self, peer: int, timeout: float) -> Block:
         """Return the next block (see Transport)."""
         return self._stream_to(peer).receive(timeout)
 
