@@ -20,7 +20,15 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.cli.search import parse_space
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import CheckpointError, HandshakeError, PeerFailedError, RefusedError, SettingsError, StoppedError
+from mpfedxgb.errors import (
+    CheckpointError,
+    DataError,
+    HandshakeError,
+    PeerFailedError,
+    RefusedError,
+    SettingsError,
+    StoppedError,
+)
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.accepting import NOTE, Acceptance, accepters_work, coordinators_work, refusals
 from mpfedxgb.federation.lookup import NewestTables
@@ -45,6 +53,7 @@ from support.refusals import ANY, refused
 from support.role_files import least
 from support.role_processes import WAIT, place, tables
 from support.switchboard import Organisations
+from support.views import Recorder
 
 if TYPE_CHECKING:
     from nursery import Nursery
@@ -472,6 +481,34 @@ def test_values_on_the_command_line() -> None:
     for wrong in (["max_depth"], ["=3"], ["a=1", "a=2"]):
         with refused(SettingsError, "value", "try", ANY):
             parse_space(wrong)
+
+
+def test_rows_in_common(places: Organisations) -> None:
+    """Whoever accepts can align without a [training]; an inquiry, too, names the rows that all have and no others."""
+    searching(places, 4)
+    for role in (1, 2):
+        places.edit(role, "[data]\n", "[data]\nalign = true\n")
+    path = places.home(2) / "train.csv"
+    pd.read_csv(path).iloc[:-8].to_csv(path, index=False)
+    for role in (0, 2):
+        places.edit(role, "min_rows = 20", "min_rows = 20\nmax_rows = 32")
+    with refused(DataError, "missing", "align"):
+        Search(places.settings(1), {"max_depth": [1, 2]}).ask(NewestTables(places.settings(1))()[0])
+
+    others = [places.start(0, lambda settings: roles.coordinate(settings))]
+    others.append(places.start(2, lambda settings: roles.align(settings, *NewestTables(settings)())))
+    found = roles.align(places.settings(1), *NewestTables(places.settings(1))())
+    assert len(found["train"].ids) == 32 < len(NewestTables(places.settings(1))()[0].ids)
+    assert len(others[1].result()["train"].ids) == 32
+    places.board.close()
+    with pytest.raises(StoppedError):
+        others[0].result()
+
+    places.board.tap = recorder = Recorder()
+    with accepting_again(places) as bank:
+        assert len(bank.search({"max_depth": [1, 2]})) == 3
+    told = [json.loads(f.arrays[0].tobytes()) for f in recorder.links[1, 0] if f.arrays and f.label == "proposal"]
+    assert {(one["kind"], one["rows"]) for one in told} == {("inquiry", 32), ("training", 32)}
 
 
 # Real processes

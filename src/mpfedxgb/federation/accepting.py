@@ -16,7 +16,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.params import TrainParams
@@ -44,6 +44,8 @@ from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.workers.cluster import Cluster
+
+T = TypeVar("T")
 
 NOTE = "agreed.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -205,11 +207,18 @@ def coordinators_work(settings: RoleSettings, workers: OpenCluster) -> Prepare[s
 
 def servers_work(settings: RoleSettings, service: Service) -> Prepare[None]:
     """Return how an auxiliary prepares that serves; its model says what is scored, so it needs no [training]."""
-    own = own_work(settings, run_scoring, (service,))
+    return taking_over(settings, SCORING, own_work(settings, run_scoring, (service,)))
 
-    def prepare(proposal: Proposal) -> Work[None] | None:
+
+def taking_over(settings: RoleSettings, kind: int, own: Prepare[T]) -> Prepare[T]:
+    """Return how a role prepares that takes name and parameters of a session of some kind over, unless it has its own.
+
+    For what no parameter changes: nothing is limited by them.
+    """
+
+    def prepare(proposal: Proposal) -> Work[T] | None:
         work = own(proposal)
-        if work is None or settings.has_training or proposal.kind != KINDS[SCORING]:
+        if work is None or settings.has_training or proposal.kind != KINDS[kind]:
             return work
         return replace(work, settings=settings.for_session(proposal.session, proposal.params()[0]))
 
@@ -230,7 +239,7 @@ def accepters_work(settings: RoleSettings, tables: Tables, cluster: Cluster | No
             raise RefusedError(
                 f"{text}; start it with another option than --accept", code="mismatch", parameter="session"
             )
-        rows, evaluation = _common(settings, *tables())
+        rows, evaluation = aligned_rows(settings, *tables())
         if proposal.kind == INQUIRY:
             _check_inquiry(settings, proposal, len(rows.ids))
             return None
@@ -246,7 +255,7 @@ def accepters_work(settings: RoleSettings, tables: Tables, cluster: Cluster | No
     return prepare
 
 
-def _common(settings: RoleSettings, rows: Rows, evaluation: Rows | None) -> tuple[Rows, Rows | None]:
+def aligned_rows(settings: RoleSettings, rows: Rows, evaluation: Rows | None) -> tuple[Rows, Rows | None]:
     """Return the rows that all have, where participants align them; as they were found when all agreed to that."""
     if settings.id_rule is None:
         return rows, evaluation

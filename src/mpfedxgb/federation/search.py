@@ -21,6 +21,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.costs.forecast import forecast
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.errors import SettingsError
+from mpfedxgb.federation.accepting import aligned_rows
 from mpfedxgb.federation.alignment import rows_in_common
 from mpfedxgb.federation.programs import reveals_of_session
 from mpfedxgb.federation.proposals import INQUIRY, MOST_TRAININGS, Proposal
@@ -156,7 +157,8 @@ class Search:
         begun = sum((state / name / "checkpoints").is_dir() for name in names)
         parameters = tuple(self.params(chosen).to_dict() for chosen in self.candidates)
         left = max(1, self.trainings - begun)
-        proposal = Proposal(INQUIRY, settings.session.name, parameters, len(rows.ids), trainings=left)
+        common, _ = aligned_rows(settings, rows, None)  # how many people P_1 has in all is nobody's business
+        proposal = Proposal(INQUIRY, settings.session.name, parameters, len(common.ids), trainings=left)
         with stopping_on_signals():
             run_session(settings, lambda _: None, proposal, observer=observer)
 
