@@ -206,6 +206,48 @@ def test_a_refusal_reaches_all(places: Organisations, caplog: pytest.LogCaptureF
         assert [one.content["session"] for one in read_record(places.settings(role)).attempts] == ["trial"]
 
 
+class Leaves(Observer):
+    """Stops P_1 between its proposal and the greetings."""
+
+    def on_start(self, stop: Any) -> None:
+        """Stop."""
+        raise StoppedError("stopped by SIGTERM")
+
+
+def test_what_is_heard_is_on_record(places: Organisations, caplog: pytest.LogCaptureFixture) -> None:
+    """A line at all roles for a proposal that led to no attempt: refused, an inquiry, or P_1 went away after it."""
+    searching(places, 4)
+    places.edit(2, "min_rows = 20", "min_rows = 41")
+    with accepting(places) as bank:
+        with refused(PeerFailedError, "failed", ANY, "RefusedError") as e:
+            bank.train(session="few")
+        assert "telecom does not accept so few rows; its limit is [accept] min_rows = 41" in e.value.reason
+        assert "40" not in e.value.reason, "its own number of rows is nobody's business"
+    assert "min_rows = 41 (40 rows)" in caplog.text, "but in its own log"
+    places.edit(2, "min_rows = 41", "min_rows = 20")
+    mine = places.settings(1)
+    tables = NewestTables(mine)()
+    with accepting_again(places):
+        Search(mine, {"max_depth": [1, 2]}).ask(tables[0])
+        with pytest.raises(StoppedError):
+            roles.train(mine, *tables, observer=Leaves())
+    ends = {
+        0: ("PeerFailedError", "done", "PeerFailedError"),
+        1: ("PeerFailedError", "done", "StoppedError"),
+        2: ("RefusedError", "done", "PeerFailedError"),
+    }
+    for role, ended in ends.items():
+        history = read_record(places.settings(role))
+        assert (history.attempts, history.problems, history.damaged) == ((), (), ())
+        assert [one.content["session"] for one in history.proposals] == ["few", "trial", "trial"]
+        assert tuple(one.content["how"] for one in history.proposals) == ended
+        asked = {"kind": "inquiry", "rows": 40, "is_trial": False, "trainings": 3, "candidates": 2}
+        assert history.proposals[1].content["proposal"] == asked
+        assert "trial, proposed (kind inquiry, rows 40" in str(history)
+        assert len(history.to_dict()["proposals"]) == 3
+        assert len(history.of_session("few").proposals) == 1
+
+
 def test_a_training_of_its_own(places: Organisations) -> None:
     """Where [training] is given, only that is accepted."""
     path = places.trial.settings(2)

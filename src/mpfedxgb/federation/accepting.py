@@ -82,22 +82,26 @@ def refusals(settings: RoleSettings, params: TrainParams, rows: int) -> Iterator
         ("max_depth", f"max_depth={params.max_depth}", params.max_depth, limits.max_depth),
         ("max_trees", f"{trees} trees", trees, limits.max_trees),
         ("max_bin", f"max_bin={params.max_bin}", params.max_bin, limits.max_bin),
-        ("max_rows", f"{rows} rows", rows, limits.max_rows),
+        ("max_rows", "so many rows", rows, limits.max_rows),
     ]
     over = [(key, what, value, limit) for key, what, value, limit in most if limit is not None and value > limit]
     if rows < limits.min_rows:
-        over.append(("min_rows", f"{rows} rows", rows, limits.min_rows))
+        over.append(("min_rows", "so few rows", rows, limits.min_rows))
     for key, what, value, limit in over:
         text = f"{who} does not accept {what}; its limit is [accept] {key} = {limit}"
         yield RefusedError(text, code="range", parameter=f"accept.{key}", value=value)
 
 
 def check_limits(settings: RoleSettings, trainings: Sequence[TrainParams], rows: int) -> None:
-    """Raise RefusedError, which names all limits in the way, unless trainings of `rows` rows are accepted."""
-    found = {str(error): error for params in trainings for error in refusals(settings, params, rows)}
+    """Raise RefusedError, which names all limits in the way, unless trainings of `rows` rows are accepted.
+
+    How many rows a participant has stays in its own log.
+    """
+    found = {error.public: error for params in trainings for error in refusals(settings, params, rows)}
     if found:
         first = next(iter(found.values()))
-        raise RefusedError("; ".join(found), code=first.code, parameter=first.parameter, value=first.value)
+        text = "; ".join(found)
+        raise RefusedError(text, f" ({rows} rows)", code=first.code, parameter=first.parameter, value=first.value)
     for params in trainings:
         params.check_rules()
 

@@ -27,7 +27,7 @@ from mpfedxgb.federation.programs import reveals_of_session
 from mpfedxgb.federation.proposals import INQUIRY, MOST_TRAININGS, Proposal
 from mpfedxgb.federation.role import Trained, train
 from mpfedxgb.federation.rows import Rows
-from mpfedxgb.federation.session import run_session, stopping_on_signals
+from mpfedxgb.federation.session import locked_state, run_session, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.observer import Observer
@@ -159,7 +159,7 @@ class Search:
         left = max(1, self.trainings - begun)
         common, _ = aligned_rows(settings, rows, None)  # how many people P_1 has in all is nobody's business
         proposal = Proposal(INQUIRY, settings.session.name, parameters, len(common.ids), trainings=left)
-        with stopping_on_signals():
+        with locked_state(settings), stopping_on_signals():
             run_session(settings, lambda _: None, proposal, observer=observer)
 
     def run(
