@@ -1,4 +1,4 @@
-"""What the active participant does alone between the secure steps: gradients, leaf weights, metrics, curves, stopping."""
+"""What the active participant does alone between the secure steps: gradients, leaf weights, metrics, stopping."""
 
 from __future__ import annotations
 
