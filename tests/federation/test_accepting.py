@@ -221,7 +221,7 @@ def test_what_is_heard_is_on_record(places: Organisations, caplog: pytest.LogCap
     with accepting(places) as bank:
         with refused(PeerFailedError, "failed", ANY, "RefusedError") as e:
             bank.train(session="few")
-        assert "telecom does not accept so few rows; its limit is [accept] min_rows = 41" in e.value.reason
+        assert "telecom does not accept this number of rows; its limit is [accept] min_rows = 41" in e.value.reason
         assert "40" not in e.value.reason, "its own number of rows is nobody's business"
     assert "min_rows = 41 (40 rows)" in caplog.text, "but in its own log"
     places.edit(2, "min_rows = 41", "min_rows = 20")

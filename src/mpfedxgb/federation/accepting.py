@@ -82,11 +82,11 @@ def refusals(settings: RoleSettings, params: TrainParams, rows: int) -> Iterator
         ("max_depth", f"max_depth={params.max_depth}", params.max_depth, limits.max_depth),
         ("max_trees", f"{trees} trees", trees, limits.max_trees),
         ("max_bin", f"max_bin={params.max_bin}", params.max_bin, limits.max_bin),
-        ("max_rows", "so many rows", rows, limits.max_rows),
+        ("max_rows", "this number of rows", rows, limits.max_rows),
     ]
     over = [(key, what, value, limit) for key, what, value, limit in most if limit is not None and value > limit]
     if rows < limits.min_rows:
-        over.append(("min_rows", "so few rows", rows, limits.min_rows))
+        over.append(("min_rows", "this number of rows", rows, limits.min_rows))
     for key, what, value, limit in over:
         text = f"{who} does not accept {what}; its limit is [accept] {key} = {limit}"
         yield RefusedError(text, code="range", parameter=f"accept.{key}", value=value)
