@@ -69,7 +69,7 @@ def label_salt(key: bytes) -> bytes:
 
 
 def label_commitment(salt: bytes, numbers: Sequence[npt.NDArray[Any] | None]) -> bytes:
-    """Return a commitment to labels, and to whatever else the active participant alone brings: HMAC-SHA-256.
+    """Return a commitment to labels, and to all else that the active participant alone brings: HMAC-SHA-256.
 
     Without the salt it tells nothing of them. With the salt and the numbers anybody can compute it, so that the active
     participant can show an auditor later which labels it trained with.

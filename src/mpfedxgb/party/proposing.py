@@ -30,7 +30,7 @@ def propose(
 ) -> T | None:
     """Return what `decide` makes of the bytes that the active participant proposes, `mine` in its own run.
 
-    If that is None, all roles agree before they end. What `decide` raises stops the roles, who are told.
+    If that is None, all roles agree before they end. What `decide` raises stops the roles; peers receive the reason.
     """
     comm = Communicator(transport, roster, role, session, Meter(), wait)
     comm.advance("proposal")

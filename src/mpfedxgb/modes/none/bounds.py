@@ -37,7 +37,7 @@ class PlainRules:
 
     @property
     def root(self) -> Bounds | None:
-        """The bounds of a root; None where nothing holds weights."""
+        """The bounds of a root; None if nothing holds weights."""
         return None if self.delta is None else (-self.delta, self.delta)
 
 

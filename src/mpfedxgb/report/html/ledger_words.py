@@ -41,7 +41,7 @@ def split_by_side(data: ReportData) -> tuple[list[tuple[str, int]], list[tuple[s
     for entry in data.ledger:
         if entry.receiver == data.role or (entry.receiver == PARTICIPANTS and data.number != COORDINATOR):
             line = meaning_of(entry.name, data.mode.hides_rows), entry.count
-            if line not in arriving:  # a coordinator that brings columns is told as the one and as the other
+            if line not in arriving:  # a coordinator that brings columns is listed as the one and as the other
                 arriving.append(line)
         if _comes_from(data, source_of(entry.name)) and entry.receiver != data.role:
             leaving.setdefault(entry.name, []).append(entry)
