@@ -145,7 +145,8 @@ class Tuning:
         Rows times leaves of one batch, of predictions and of leaf weights: arrays of 4 MB each stay in the cache.
     direct_bytes : int
         Up to that number of dealt bytes, all owners' marks and the weights of a batch of predictions are multiplied at
-        once, without a round.
+        once, without a round: enough for one row through 100 trees of depth 6 of three owners, which takes 0.7 MB and
+        less time than two rounds.
     aligned_ids : int
         Ids in one message of an alignment: both sides compute while the other's next ones are on their way, and none
         waits for long.
@@ -159,7 +160,7 @@ class Tuning:
     dealt_bytes: int = 1 << 20
     gradient_rows: int = 1 << 17
     leaf_elements: int = 1 << 19
-    direct_bytes: int = 1 << 18
+    direct_bytes: int = 1 << 20
     aligned_ids: int = 8192
     sign_of_life: float = 1 / 3
 

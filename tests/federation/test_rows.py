@@ -12,8 +12,9 @@ import pytest
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError, SettingsError
-from mpfedxgb.federation.rows import arrange_rows, encode_labels, read_rows, with_kinds_of
+from mpfedxgb.errors import Code, DataError, SettingsError
+from mpfedxgb.federation.rows import SCORING, arrange_rows, encode_labels, read_rows, with_kinds_of
+from mpfedxgb.federation.serving.bodies import RowReader
 from mpfedxgb.federation.settings import RoleSettings
 from support.refusals import Expected, refused
 from support.role_files import least
@@ -328,3 +329,61 @@ class TestLabels:
         """With what to do, and without the labels."""
         with pytest.raises(DataError, match=f"^bank: .*{says}"):
             encode_labels(np.asarray(labels), TrainParams(objective=objective, num_class=classes), "bank")
+
+
+FEATURES = (
+    Feature("age"),
+    Feature("zip", ("010", "070", "7", "True")),
+    Feature("city", ("Lagos", "Quito")),
+    Feature("x"),
+)
+
+
+class TestRequests:
+    """Rows of requests are those of a table with the same columns."""
+
+    @pytest.mark.parametrize("missing", [[], ["-999", "unknown"]], ids=["", "missing"])
+    @pytest.mark.parametrize("seed", range(25))
+    def test_as_from_a_table(self, tmp_path: Path, seed: int, missing: list[str]) -> None:
+        """Numbers, truth values, words that are known and unknown, gaps; ids that are numbers, and that are not."""
+        mine, draws = settings(tmp_path, missing=missing), np.random.default_rng(seed)
+        rows = int(draws.integers(1, 9))
+        ids = draws.permutation(20)[:rows]
+        words = [None, "7.0", "010", "unknown", "070", "nobody's", "1"]
+        columns: dict[str, list[Any]] = {
+            "customer": [f" {i:03d}" for i in ids] if seed % 3 == 0 else [int(i) for i in ids],
+            "age": [[None, 30, 2.5, -999, True, 3e38, 1e-40][i] for i in draws.integers(0, 7, rows)],
+            "zip": [words[i] for i in draws.integers(0, 7, rows)],
+            "city": [["Quito", "Lagos", "Rome", "unknown", None][i] for i in draws.integers(0, 5, rows)],
+            "x": draws.normal(size=rows).tolist(),
+        }
+        if seed % 5 == 0:
+            columns["customer"] = [f"c-{i}" for i in ids]
+        found = RowReader(mine, FEATURES).read(columns)
+        kinds = {"age": float, "x": float}
+        frame = pd.DataFrame({n: pd.Series(values, dtype=kinds.get(n, object)) for n, values in columns.items()})
+        wanted = arrange_rows(mine, with_kinds_of(mine, frame, FEATURES), SCORING, FEATURES)
+        assert (found.ids.keys, found.ids.written) == (wanted.ids.keys, wanted.ids.written)
+        assert found.ids.places.tolist() == wanted.ids.places.tolist()
+        assert (found.table.owner, found.table.rows) == (wanted.table.owner, wanted.table.rows)
+        for own, other in zip(found.table.columns, wanted.table.columns, strict=True):
+            assert (own.name, str(own.values.dtype), str(other.values.dtype)) == (other.name, "float32", "float32")
+            np.testing.assert_array_equal(own.values, other.values)
+
+    @pytest.mark.parametrize("value", [1e39, float("inf"), 10**400])
+    def test_numbers_beyond_float32(self, tmp_path: Path, value: float) -> None:
+        """They are refused by the name of their column, as a table's are."""
+        columns: dict[str, list[Any]] = {"customer": [1], "age": [30], "zip": ["010"], "city": ["Quito"], "x": [value]}
+        with refused(DataError, "range", "x"):
+            RowReader(settings(tmp_path), FEATURES).read(columns)
+
+    @pytest.mark.parametrize(
+        ("column", "value", "code"),
+        [("age", "30", "type"), ("city", [], "type"), ("customer", 1.5, "type"), ("customer", " ", "missing")],
+    )
+    def test_what_no_table_may_have(self, tmp_path: Path, column: str, value: Any, code: Code) -> None:
+        """No more than a table may have it."""
+        columns: dict[str, list[Any]] = {"customer": [1], "age": [30], "zip": ["010"], "city": ["Quito"], "x": [0.5]}
+        columns[column] = [value]
+        with refused(DataError, code, column):
+            RowReader(settings(tmp_path), FEATURES).read(columns)

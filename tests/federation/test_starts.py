@@ -15,8 +15,7 @@ from mpfedxgb.boosting.join import join
 from mpfedxgb.errors import DataError, StoppedError
 from mpfedxgb.federation.role import load_model
 from mpfedxgb.federation.rows import read_rows
-from mpfedxgb.federation.serving.bodies import metadata
-from mpfedxgb.federation.serving.bodies import read_rows as rows_of_request
+from mpfedxgb.federation.serving.bodies import RowReader, metadata
 from support.refusals import refused
 from support.switchboard import Organisations
 from support.toy_tables import BANK, QUICK, TELECOM, labels
@@ -74,11 +73,12 @@ def test_requests_bring_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert {"name": "start", "datatype": "FP64", "shape": [-1]} in metadata(settings, "m", model)["inputs"]
     request: dict[str, list[Any]] = {f.name: [1.0, 2.0] for f in model.features}
     request |= {"person": ["b", "a"], "start": [0.25, -0.5]}
-    rows = rows_of_request(settings, model, request)
+    reader = RowReader(settings, model.features)
+    rows = reader.read(request)
     assert rows.base_margin is not None
     assert rows.base_margin.tolist() == [[-0.5, 0.25]]
     with refused(DataError, "mismatch", "columns"):
-        rows_of_request(settings, model, {name: values for name, values in request.items() if name != "start"})
+        reader.read({name: values for name, values in request.items() if name != "start"})
     path = made.home(1) / "score.csv"
     pd.read_csv(path).drop(columns="start").to_csv(path, index=False)
     with refused(DataError, "unknown", "start"):

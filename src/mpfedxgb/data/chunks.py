@@ -63,8 +63,13 @@ def without(series: pd.Series[Any], missing: Collection[str]) -> pd.Series[Any]:
         return series.where(~series.isin(list(missing)))
     if series.dtype.kind not in "iuf":
         return series
-    found = series.isin(pd.to_numeric(pd.Series(list(missing), dtype=object), errors="coerce").dropna().tolist())
+    found = series.isin(numbers_among(missing))
     return series.mask(found) if found.any() else series
+
+
+def numbers_among(texts: Collection[str]) -> list[float]:
+    """Return the numbers that some of the texts are."""
+    return pd.to_numeric(pd.Series(list(texts), dtype=object), errors="coerce").dropna().tolist()
 
 
 class ColumnParts:

@@ -153,7 +153,12 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str, rule: IdRule | None
     if column not in frame.columns:
         there = ", ".join(map(str, frame.columns[:20]))
         raise DataError(f"{owner}: there is no id column {column!r}; the columns are {there}", "unknown", column)
-    written = frame[column].tolist()
+    ids = ids_in_order(frame[column].tolist(), column, owner, rule)
+    return frame.drop(columns=column).iloc[ids.places].reset_index(drop=True), ids
+
+
+def ids_in_order(written: Sequence[Any], column: str, owner: str, rule: IdRule | None = None) -> Ids:
+    """Return ids in order, from a column as it was read; raises DataError as `sort_by_id` does."""
     texts = [_text(value, owner, column) for value in written]
     if rule is not None:
         texts = [rule.normalise(text) for text in texts]
@@ -179,9 +184,7 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str, rule: IdRule | None
             hint = " once they are spelled as [align] says"
         text = f"{owner}: {repeated} of {len(texts)} rows repeat an id of column {column!r}{hint}; keep one row per id"
         raise DataError(text, "duplicate", column, repeated)
-    ids = Ids(tuple(keys), tuple(written[i] for i in order), np.array(order, np.int64))
-    del written, texts, keys, order  # as large as the table, which is copied now
-    return frame.drop(columns=column).iloc[ids.places].reset_index(drop=True), ids
+    return Ids(tuple(keys), tuple(written[i] for i in order), np.array(order, np.int64))
 
 
 def _are_numbers(texts: Sequence[str], owner: str, column: str, rule: IdRule | None) -> bool:

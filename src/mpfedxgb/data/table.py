@@ -313,6 +313,12 @@ def _column(owner: str, name: str, series: pd.Series[Any], missing: float) -> Co
     if not np.isnan(missing):
         with np.errstate(over="ignore"):  # as XGBoost compares them
             numbers = np.where(numbers.astype(np.float32) == np.float32(missing), np.nan, numbers)
+    return number_column(owner, name, numbers)
+
+
+def number_column(owner: str, name: str, numbers: npt.NDArray[np.float64]) -> Column:
+    """Return a column of numbers, NaN where one is missing; raises DataError for those that are no float32."""
+    where = f"{owner}: column {name!r}"
     if np.isinf(numbers).any():
         text = f"{where} holds infinity, which has no place in a bin; cap the values or mark them as missing"
         raise DataError(text, "range", name)
@@ -361,7 +367,7 @@ def _recode(owner: str, column: Column, categories: tuple[str, ...] | None) -> C
     present = ~np.isnan(column.values)
     codes = column.values[present].astype(np.int64)
     table = np.full(len(column.categories), np.nan, np.float32)
-    known = _Known(categories)
+    known = KnownCategories(categories)
     for code in np.unique(codes):
         table[code] = known.code(column.categories[code], f"{owner}: column {column.name!r}")
     values = np.full(column.values.shape, np.nan, np.float32)
@@ -369,7 +375,7 @@ def _recode(owner: str, column: Column, categories: tuple[str, ...] | None) -> C
     return Column(column.name, values, categories)
 
 
-class _Known:
+class KnownCategories:
     """The categories of a model, found by what is written or, for numbers and truth values, by what it is worth.
 
     pandas makes 1 into 1.0 once a value is missing, and a file may say 1 where a frame says True; all of them mean one
@@ -384,6 +390,10 @@ class _Known:
             value = _value(category)
             if value is not None:
                 self.worth.setdefault(value, []).append(code)
+
+    def codes(self, words: Iterable[str | None], where: str) -> npt.NDArray[np.float32]:
+        """Return the codes of categories, NaN where there is none; see `code`."""
+        return np.array([np.nan if word is None else self.code(word, where) for word in words], np.float32)
 
     def code(self, text: str, where: str) -> int:
         """Return the code of a category; one that is equal to none, for a category that the model does not know."""

@@ -56,7 +56,7 @@ def brought(
     commitment = None
     if labels is not None:
         key = private_key(state_folder(settings) / settings.session.name, os_entropy)
-        commitment = label_commitment(label_salt(key), numbers_of(labels))
+        commitment = label_commitment(label_salt(key), numbers_of(labels), fingerprint["data"])
     ids = [rows.ids, *(r.ids for r in others)]
     data = TrainData(rows.table, tables, labels, directions=directions)
     return Brought(Training(data, ids, files, settings.limits, cluster, commitment), files, fingerprint)

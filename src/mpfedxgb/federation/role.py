@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from mpfedxgb.boosting.model import PartialModel
@@ -380,15 +381,18 @@ def predictions(model: PartialModel, rows: Rows, margins: Floats, id_column: str
     margins = np.stack([rows.ids.to_file_order(m) for m in margins])
     written = np.empty(len(rows.ids), object)
     written[rows.ids.places] = np.array(rows.ids.written, object)
-    table = pd.DataFrame({id_column: written})
+    return pd.DataFrame({id_column: written, **predicted(model, margins)})
+
+
+def predicted(model: PartialModel, margins: Floats) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns of predictions from margins (classes, rows), by name."""
+    loss = model.params.loss
     if model.classes is None:
-        loss = model.params.loss
-        return table.assign(**dict(zip(loss.targets, loss.transform(margins), strict=True)))
-    probabilities = model.params.loss.probabilities(margins)
-    table["prediction"] = np.array(model.classes, object)[probabilities.argmax(axis=0)]
-    for name, probability in zip(model.classes, probabilities, strict=True):
-        table[f"class_{name}"] = probability
-    return table
+        return dict(zip(loss.targets, loss.transform(margins), strict=True))
+    probabilities = loss.probabilities(margins)
+    best = np.array(model.classes, object)[probabilities.argmax(axis=0)]
+    names = [f"class_{name}" for name in model.classes]
+    return {"prediction": best} | dict(zip(names, probabilities, strict=True))
 
 
 def id_name(settings: RoleSettings) -> str:

@@ -315,7 +315,7 @@ SERVE = Table(
             example="http.token"),
         Key("max_batch", integer(1, 1 << 20), 10_000, "rows scored together, and of one request, at most",
             who=ACTIVE, others=_NO_SCORES),
-        Key("max_wait_ms", number(0.0, 1000.0), 2.0, "milliseconds that a request waits for others",
+        Key("max_wait_ms", number(0.0, 1000.0), 2.0, "milliseconds that a request waits for others at most",
             who=ACTIVE, others=_NO_SCORES),
         Key("max_waiting", integer(1, 1 << 24), 100_000, "rows that wait at most; beyond, requests are refused",
             who=ACTIVE, others=_NO_SCORES),

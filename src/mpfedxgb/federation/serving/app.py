@@ -13,15 +13,17 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import DataError, FederationError, SettingsError, StoppedError
 from mpfedxgb.federation.log_context import logging_for
 from mpfedxgb.federation.monitor import Monitor
+from mpfedxgb.federation.rows import Rows
 from mpfedxgb.federation.serving import bodies
-from mpfedxgb.federation.serving.batches import Batches
+from mpfedxgb.federation.serving.batches import Batches, Scores
 from mpfedxgb.federation.serving.openapi import description
 from mpfedxgb.federation.session import ignore_stops, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
@@ -51,8 +53,12 @@ _BODY = 20.0
 """Seconds in which the body of a request has to come."""
 _GRACE = 10.0
 """Seconds that requests have to be scored, and then to be answered, once the role is stopped."""
+_SHORT = 1 << 16
+"""Bytes of a body that is read at once; another thread reads a longer one, for which all others would wait."""
 _REQUEST_ID = re.compile(r"[0-9a-f]{8}(-?)([0-9a-f]{4}\1){3}[0-9a-f]{12}", re.ASCII)
 _log = logging.getLogger("mpfedxgb.serving")
+_Respond = Callable[[Scores], Response]
+T = TypeVar("T")
 
 
 def serve_http(settings: RoleSettings, model: PartialModel, address: Address) -> None:
@@ -104,6 +110,7 @@ class Service:
         self._settings, self._model, self._batches = settings, model, batches
         self._name = settings.federation.name
         self._guard, self._monitor = guard, monitor
+        self._reader = bodies.RowReader(settings, model.features)
         self._status = Status(monitor, guard, lambda: batches.cause)
 
     def app(self) -> Starlette:
@@ -167,27 +174,37 @@ class Service:
 
     async def infer(self, request: Request) -> Response:
         """Score rows, as the Open Inference Protocol asks for it."""
-        content = await self._content(request)
-        most = self._settings.serve.max_batch
-        columns, chosen = await run_in_threadpool(bodies.read_inference, content, self._name, most)
-        known = bodies.result_names(self._model)
+        return await self._scored(request, self._read_inference)
+
+    async def invoke(self, request: Request) -> Response:
+        """Score rows, as MLflow's scoring server is asked for it."""
+        return await self._scored(request, self._read_invocation)
+
+    def _read_inference(self, body: bytes) -> tuple[Rows, _Respond]:
+        content, known = bodies.read_json(body), bodies.result_names(self._model)
+        columns, chosen = bodies.read_inference(content, self._name, self._settings.serve.max_batch)
         for name in chosen:
             if name not in known:
                 text = f"there is no output {name[:40]!r}; {suggestion(name, known, 'the outputs are')}"
                 raise DataError(text, "unknown", "outputs", name)
-        found = await self._scored(columns)
-        return await run_in_threadpool(
-            lambda: answer(bodies.inference_answer(self._name, self._model, content, found, chosen or known))
-        )
+        rows = self._reader.read(columns)
 
-    async def invoke(self, request: Request) -> Response:
-        """Score rows, as MLflow's scoring server is asked for it."""
-        content = await self._content(request)
-        columns = await run_in_threadpool(bodies.read_invocation, content, self._settings.serve.max_batch)
-        found = await self._scored(columns)
-        return await run_in_threadpool(lambda: answer(bodies.invocation_answer(self._name, self._model, found)))
+        def respond(scores: Scores) -> Response:
+            found = bodies.results(self._model, rows, scores)
+            return answer(bodies.inference_answer(self._name, self._model, content, found, chosen or known))
 
-    async def _content(self, request: Request) -> bodies.Json:
+        return rows, respond
+
+    def _read_invocation(self, body: bytes) -> tuple[Rows, _Respond]:
+        rows = self._reader.read(bodies.read_invocation(bodies.read_json(body), self._settings.serve.max_batch))
+
+        def respond(scores: Scores) -> Response:
+            found = bodies.results(self._model, rows, scores)
+            return answer(bodies.invocation_answer(self._name, self._model, found))
+
+        return rows, respond
+
+    async def _body(self, request: Request) -> bytes:
         kind, _, parameters = request.headers.get("content-type", "").partition(";")
         if kind.strip().lower() != "application/json" or parameters.strip().lower() not in ("", "charset=utf-8"):
             raise HTTPException(415, "the body has to be application/json, in UTF-8")
@@ -207,19 +224,24 @@ class Service:
             raise HTTPException(408, f"the body did not come within {_BODY:g} seconds") from None
         except ClientDisconnect:
             raise HTTPException(400, "the body has ended early") from None
-        return await run_in_threadpool(bodies.read_json, bytes(body))
+        return bytes(body)
 
-    async def _scored(self, columns: bodies.Columns) -> bodies.Columns:
-        """Return what each row is answered with, once it is scored; raises FederationError if its time is over."""
-        settings, timeout = self._settings, self._settings.serve.timeout
-        rows = await run_in_threadpool(bodies.read_rows, settings, self._model, columns)
+    async def _scored(self, request: Request, read: Callable[[bytes], tuple[Rows, _Respond]]) -> Response:
+        """Return what a request is answered with, once it is scored; raises FederationError if its time is over."""
+        body, timeout = await self._body(request), self._settings.serve.timeout
+        run = _at_once if len(body) <= _SHORT else run_in_threadpool
+        rows, respond = await run(read, body)
         try:
             async with asyncio.timeout(timeout):
                 scores = await asyncio.wrap_future(self._batches.ask(rows))
         except TimeoutError:
             cause = self._batches.cause or f"not scored within [serve] timeout = {timeout:g} seconds"
             raise FederationError(cause, "ended", "session") from None
-        return await run_in_threadpool(bodies.results, settings, self._model, rows, scores)
+        return await run(respond, scores)
+
+
+async def _at_once(do: Callable[..., T], *what: Any) -> T:
+    return do(*what)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

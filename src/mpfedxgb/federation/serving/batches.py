@@ -68,6 +68,7 @@ class Batches:
     def __init__(self, settings: RoleSettings, model: PartialModel, monitor: Monitor) -> None:
         self._settings, self._serve, self._model, self._monitor = settings, settings.serve, model, monitor
         self._waiting: deque[_Waiting] = deque()
+        self._answered = 0  # requests of the last batch
         self._changed = threading.Condition()
         self._is_stopped = threading.Event()
         self.cause: str | None = "the scoring session is not open yet: not all participants are there"
@@ -152,16 +153,23 @@ class Batches:
                 return True
 
     def _next_batch(self) -> list[_Waiting]:
-        """Return requests to score together, at most max_batch rows, in which no id is twice; none after a while."""
+        """Return requests to score together, at most max_batch rows, in which no id is twice; none after a while.
+
+        Clients that were answered last ask again, as a rule: they and those who wait already are waited for.
+        """
         with self._changed:
+            expected = self._answered + len(self._waiting)
             if not self._waiting and not self._is_stopped.is_set():
                 self._changed.wait(_POLL)
             end = time.monotonic() + self._serve.max_wait_ms / 1000
-            while self._waiting and not self._is_stopped.is_set() and (left := end - time.monotonic()) > 0:
-                if self._rows_waiting() >= self._serve.max_batch:
+            while 0 < len(self._waiting) < expected and not self._is_stopped.is_set():
+                left = end - time.monotonic()
+                if left <= 0 or self._rows_waiting() >= self._serve.max_batch:
                     break
                 self._changed.wait(left)
-            return self._take()
+            batch = self._take()
+            self._answered = len(batch)
+            return batch
 
     def _take(self) -> list[_Waiting]:
         batch: list[_Waiting] = []

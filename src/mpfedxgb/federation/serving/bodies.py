@@ -7,17 +7,21 @@ null is a missing value.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 
+from mpfedxgb.boosting.labels import read_base_margin
 from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.boosting.objective import Floats, Origin
+from mpfedxgb.data.chunks import numbers_among
+from mpfedxgb.data.ids import ids_in_order
+from mpfedxgb.data.table import FLOAT32_MAX, Column, KnownCategories, Table, number_column
 from mpfedxgb.errors import DataError
-from mpfedxgb.federation.role import id_name, predictions
-from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, with_kinds_of
+from mpfedxgb.federation.role import id_name, predicted
+from mpfedxgb.federation.rows import Rows
 from mpfedxgb.federation.serving.batches import Scores
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.schema.training import suggestion
@@ -172,44 +176,84 @@ def _equally_long(columns: Columns, most: int) -> Columns:
     return columns
 
 
-def read_rows(settings: RoleSettings, model: PartialModel, columns: Columns) -> Rows:
-    """Return rows to score from columns by name: the id and all of the model's; raises DataError for any others.
+class RowReader:
+    """Reads rows of requests for a model's features, as `arrange_rows` those of a table.
 
-    If [label] base_margin names columns, those too.
+    Without a DataFrame, which would cost a single row more than all else.
     """
-    identifier, start = id_name(settings), _of_base_margin(settings)
-    names = {identifier, *(feature.name for feature in (*model.features, *start))}
-    for what, some in (("lacks", names - {*columns}), ("has unknown", {*columns} - names)):
-        if some:
-            text = ", ".join(repr(name[:40]) for name in sorted(some)[:8])
-            own = f"the id {identifier!r}, {'[label] base_margin ' if start else ''}and the model's columns"
-            raise DataError(f"the request {what} columns: {text}; give {own}", "mismatch", "columns")
-    if not all(type(value) in (str, int) for value in columns[identifier]):
-        raise DataError(f"column {identifier!r} has ids that are neither text nor whole numbers", "type", identifier)
-    found: dict[str, Any] = {identifier: pd.Series(columns[identifier], dtype=object)}
-    for feature in (*model.features, *start):
-        found[feature.name] = _column(feature, columns[feature.name])
-    return arrange_rows(settings, with_kinds_of(settings, pd.DataFrame(found), model.features), SCORING, model.features)
+
+    def __init__(self, settings: RoleSettings, features: Sequence[Feature]) -> None:
+        assert settings.data is not None, "the active participant has a table"
+        self._data, self._rule, self._owner = settings.data, settings.id_rule, settings.role.name
+        self._start = [feature.name for feature in _of_base_margin(settings)]
+        self._outputs = settings.training.outputs
+        self._features = features
+        self._numbers = [f.name for f in features if f.categories is None]
+        self._words = {f.name: KnownCategories(f.categories) for f in features if f.categories is not None}
+        self._names = {self._data.id, *self._start, *(f.name for f in features)}
+        self._missing = frozenset(self._data.missing)
+        self._missing_numbers = numbers_among(self._data.missing)
+
+    def read(self, columns: Columns) -> Rows:
+        """Return rows to score from columns by name: the id and all of the model's; raises DataError for any others.
+
+        If [label] base_margin names columns, those too.
+        """
+        identifier = self._data.id
+        if columns.keys() != self._names:
+            self._refuse_names(columns.keys())
+        if not all(type(value) in (str, int) for value in columns[identifier]):
+            text = f"column {identifier!r} has ids that are neither text nor whole numbers"
+            raise DataError(text, "type", identifier)
+        ids = ids_in_order(columns[identifier], identifier, self._owner, self._rule)
+        numbers = self._numbers_of(columns, self._numbers)[:, ids.places]
+        if (np.abs(numbers) > FLOAT32_MAX).any():
+            for name, values in zip(self._numbers, numbers, strict=True):
+                number_column(self._owner, name, values)  # one of them says what is wrong
+        by_name = dict(zip(self._numbers, numbers.astype(np.float32), strict=True))
+        by_name |= {name: self._codes_of(columns, name)[ids.places] for name in self._words}
+        table = tuple(Column(f.name, by_name[f.name], f.categories) for f in self._features)
+        start = None
+        if self._start:
+            origin = Origin(f"{self._owner}: the base margin", shows_values=False)
+            start = read_base_margin(self._numbers_of(columns, self._start)[:, ids.places].T, self._outputs, origin)
+        return Rows(ids, Table(self._owner, table, len(ids)), base_margin=start)
+
+    def _refuse_names(self, given: Collection[str]) -> None:
+        for what, some in (("lacks", self._names - {*given}), ("has unknown", {*given} - self._names)):
+            if some:
+                text = ", ".join(repr(name[:40]) for name in sorted(some)[:8])
+                start = "[label] base_margin " if self._start else ""
+                own = f"the id {self._data.id!r}, {start}and the model's columns"
+                raise DataError(f"the request {what} columns: {text}; give {own}", "mismatch", "columns")
+
+    def _numbers_of(self, columns: Columns, names: Sequence[str]) -> Floats:
+        """Return columns of numbers, (columns, rows), NaN where one is missing."""
+        found = np.empty((len(names), len(columns[self._data.id])))
+        for own, name in zip(found, names, strict=True):
+            if not _NUMBERS.issuperset(map(type, columns[name])):
+                text = f"column {name!r} has values that are no numbers; null is a missing value"
+                raise DataError(text, "type", name)
+            try:
+                own[:] = columns[name]
+            except OverflowError:
+                raise DataError(f"column {name!r} has numbers that are too large", "range", name) from None
+        return np.where(np.isin(found, self._missing_numbers), np.nan, found) if self._missing_numbers else found
+
+    def _codes_of(self, columns: Columns, name: str) -> npt.NDArray[np.float32]:
+        if not _VALUES.issuperset(map(type, columns[name])):
+            text = f"column {name!r} has values that are no categories; null is a missing value"
+            raise DataError(text, "type", name)
+        words = [None if value is None or str(value) in self._missing else str(value) for value in columns[name]]
+        return self._words[name].codes(words, f"{self._owner}: column {name!r}")
+
+
+_NUMBERS = frozenset({int, float, bool, type(None)})
+_VALUES = _NUMBERS | {str}
 
 
 def _of_base_margin(settings: RoleSettings) -> tuple[Feature, ...]:
     return () if settings.label is None else tuple(Feature(name, None) for name in settings.label.base_margin)
-
-
-def _column(feature: Feature, values: list[Any]) -> pd.Series[Any]:
-    if feature.categories is not None:
-        if not all(value is None or isinstance(value, (str, int, float)) for value in values):
-            text = f"column {feature.name!r} has values that are no categories; null is a missing value"
-            raise DataError(text, "type", feature.name)
-        return pd.Series(values, dtype=object)
-    if not all(value is None or isinstance(value, (int, float)) for value in values):
-        raise DataError(
-            f"column {feature.name!r} has values that are no numbers; null is a missing value", "type", feature.name
-        )
-    try:
-        return pd.Series([math.nan if value is None else float(value) for value in values], dtype=np.float64)
-    except OverflowError:
-        raise DataError(f"column {feature.name!r} has numbers that are too large", "range", feature.name) from None
 
 
 def result_names(model: PartialModel) -> list[str]:
@@ -221,17 +265,18 @@ def result_names(model: PartialModel) -> list[str]:
     return [ID, PREDICTION, *(f"class_{name}" for name in model.classes), ERROR]
 
 
-def results(settings: RoleSettings, model: PartialModel, rows: Rows, scores: Scores) -> Columns:
+def results(model: PartialModel, rows: Rows, scores: Scores) -> Columns:
     """Return what each row is answered with, in the order of the request: nothing but an error where it is unknown."""
     margins = scores.margins
     if margins.shape[0] != model.params.outputs:  # no row was found
         margins = np.zeros((model.params.outputs, margins.shape[1]))
-    frame = predictions(model, rows, margins, id_name(settings))
-    frame.columns = pd.Index([ID, *frame.columns[1:]])
+    places = np.argsort(rows.ids.places)
+    found = {name: values.tolist() for name, values in predicted(model, margins[:, places]).items()}
     if model.classes is not None and len(model.classes) == 2:
-        frame[PROBABILITY] = frame.iloc[:, -1]
-    columns: Columns = {name: frame[name].tolist() for name in result_names(model)[:-1]}
-    columns[ERROR] = [None] * len(frame)
+        found[PROBABILITY] = found[f"class_{model.classes[-1]}"]
+    columns: Columns = {ID: [rows.ids.written[i] for i in places]}
+    columns |= {name: found[name] for name in result_names(model)[1:-1]}
+    columns[ERROR] = [None] * len(rows.ids)
     for i, names in scores.lacking.items():
         place = int(rows.ids.places[i])
         for name in columns.keys() - {ID}:
