@@ -255,8 +255,11 @@ def against_export(training: Training, model: Model, joined: Joined) -> str:
     if training.base_margin is not None:
         rows.set_base_margin(training.base_margin)
     theirs = booster.predict(rows, output_margin=True).reshape(len(training.y), -1).T
-    largest = max(
-        1e-3, float(np.abs(ours).max()), *(abs(w) * 2.0**-WEIGHT_BITS for t in joined.trees for w in _leaves(t))
+    largest = max(  # of what is added up, beginning with base_score
+        1e-3,
+        float(np.abs(ours).max()),
+        *np.abs(joined.base_margin).tolist(),
+        *(abs(w) * 2.0**-WEIGHT_BITS for t in joined.trees for w in _leaves(t)),
     )
     apart = float(np.abs(ours - theirs).max())
     additions = max(_FEW, len(joined.trees_in_use) // joined.params.trees_per_round + 1)  # xgboost rounds after each

@@ -1,11 +1,11 @@
 """Strike a random role at a random moment, start it again, and compare with what undisturbed roles make.
 
     python benchmarks/kill_and_resume.py --runs 200 [--topology mesh] [--security sealed] [--seed S] [--minutes M]
-                                         [--coordinator retail] [--keep FOLDER] [--fresh] [--json]
+                                         [--coordinator retail] [--constrained] [--keep FOLDER] [--fresh] [--json]
 
 Every role is a process over mTLS on loopback. Processes are forked from one that has everything loaded (nursery.py),
 which spares most of the time; with --fresh each is started as an organisation would. There are three participants
-and a coordinator; with --coordinator one of the three is it.
+and a coordinator; with --coordinator one of the three is it. With --constrained columns of numbers have directions.
 
 The runs take turns in four phases (disturbances.py): a training at any moment; its last round and its end; a scoring,
 all participants with `--predict`; auxiliaries that serve, while the active participant scores a file, or asks batch
@@ -120,12 +120,14 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     parser.add_argument(
         "--coordinator", default=None, choices=PARTICIPANTS[1:], help="who coordinates beside its columns"
     )
+    parser.add_argument("--constrained", action="store_true", help="train with directions and an L1 penalty")
     parser.add_argument("--fresh", action="store_true", help="let every process load everything itself")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     training = {"n_estimators": args.trees, "max_depth": args.depth, "max_bin": 8, "subsample": 0.8}
     training["security"] = args.security
+    training |= {"constrained": True, "reg_alpha": 0.1} if args.constrained else {}
     network = {"deadline": args.deadline, "connect_timeout": args.connect_timeout}
     runs: list[Run] = []
     began = time.monotonic()

@@ -7,6 +7,7 @@ outlives the parent, and the parent does not outlive whoever started it.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import json
@@ -17,8 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -197,6 +198,26 @@ def _become_a_child(log: str) -> None:
     os.close(file)
 
 
+@contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """End a child as an interpreter does, with its threads and exit handlers, but leave everything loaded.
+
+    To take apart what was loaded would copy the parent's memory, page after page: more work than a short training.
+    """
+    code = 0
+    try:
+        yield
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        code = ended.code or 0
+    threading._shutdown()  # type: ignore[attr-defined] # what an interpreter calls first
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
 def main() -> None:
     """Load what roles need, and be the parent; in a child, be what is asked for."""
     if sys.platform == "linux":
@@ -219,7 +240,8 @@ def main() -> None:
     if asked is not None:
         module, arguments = asked
         sys.argv = ["mpfedxgb", *arguments]
-        import_module(module).main()
+        with _ending_at_once():
+            import_module(module).main()
 
 
 if __name__ == "__main__":

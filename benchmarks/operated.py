@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 import asker
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
@@ -104,11 +106,22 @@ class Federation:
         waiting = {**network, "reconnect": True}
         self.trial = Trial(folder, tables, LABEL, ID, training, waiting, to_score, topology, coordinator=coordinator)
         settings = self.trial.settings(ACTIVE)
+        if training.get("constrained"):
+            for role in self.trial.roster.roles:
+                self._constrain(role, tables)
         predict = 'predict = "score.csv"\n'
         settings.write_text(settings.read_text().replace(predict, predict + 'predictions = "predictions.csv"\n'))
         self.roles = self.trial.roster.roles
         self.running: dict[int, Child | subprocess.Popen[bytes]] = {}
         self._task, self._ended, self._done = TRAINING, dict[int, float](), set[int]()
+
+    def _constrain(self, role: int, tables: dict[str, pd.DataFrame]) -> None:
+        """Give the columns of numbers of a role that has some directions, up and down by turns."""
+        table = tables.get(self.trial.roster.name(role), pd.DataFrame()).drop(columns=[ID, LABEL], errors="ignore")
+        numbers = table.select_dtypes("number").columns
+        signs = ", ".join(f"{name} = {-1 if i % 2 else 1}" for i, name in enumerate(numbers))
+        settings = self.trial.settings(role)
+        settings.write_text(settings.read_text().replace("[data]\n", f"[data]\nmonotone = {{ {signs} }}\n"))
 
     def home(self, role: int) -> Path:
         """Return a role's folder."""

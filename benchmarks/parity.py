@@ -1,11 +1,13 @@
 """Federated against xgboost on real tables: same splits, leaf values, margins, tree for tree.
 
-    python benchmarks/parity.py --data DIR [--trees T] [--only NAME] [--security none | sealed] [--json]
+    python benchmarks/parity.py --data DIR [--trees T] [--only NAME ...] [--list] [--security none | sealed]
+                                [--depth D] [--rows N] [--json]
 
 DIR holds the data sets (Adult one-hot, Give Me Some Credit, California housing, Dry Bean, Titanic) as gzipped CSV
 files. Each case trains the federation and then `xgboost` (hist, max_bin=256) on the columns binned by the federation's
 own cuts, with the same parameters and base_score. Where XGBoost's two best scores are a float32 tie, the case says so
-with both scores and compares up to that node. Exit code 1 if any case differs.
+with both scores and compares up to that node. Exit code 1 if any case differs. --only takes the cases whose names
+contain one of its texts, --depth gives all of them another depth, and --rows draws rows of tables that have more.
 
 With --security sealed, of the cases that such a training takes, trees have to be the same to the end, without ties, and
 margins within 1e-5 of the largest: a sealed training has 24 binary places, in every round.
@@ -18,7 +20,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +65,6 @@ def cases(data: Path) -> Iterator[Case]:
     X = columns_of(housing)
     for depth in (3, 4, 5):
         yield Case(f"California housing, depth {depth}", X, housing["median_house_value"], {"max_depth": depth}, True)
-    for objective in ("reg:gamma", "reg:tweedie", "count:poisson"):
-        params = {"max_depth": 4, "objective": objective, "max_delta_step": 0.7 * (objective == "count:poisson")}
-        yield Case(f"California housing, {objective}", X, housing["median_house_value"], params, True)
     yield from _of_objectives(X, housing["median_house_value"])
     beans = pd.read_csv(data / "dry_bean.csv.gz").sample(frac=1, random_state=0)
     yield Case("Dry Bean, 7 classes, depth 3", beans.drop(columns="Class"), beans["Class"], {"max_depth": 3})
@@ -116,7 +115,7 @@ def columns_of(housing: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_objectives(X: pd.DataFrame, value: pd.Series[Any]) -> Iterator[Case]:
-    """Yield the other objectives, with labels derived from house values: shares, grades, times, some unknown."""
+    """Yield the other objectives, with labels derived from house values, such as counts, grades and times."""
     rng = np.random.default_rng(0)
     rank = value.rank(pct=True).to_numpy()
     grades, share = np.digitize(rank, [0.2, 0.4, 0.6, 0.8]), np.round(rank, 2).clip(0, 1)
@@ -125,7 +124,11 @@ def _of_objectives(X: pd.DataFrame, value: pd.Series[Any]) -> Iterator[Case]:
     for objective in ("binary:hinge", "binary:logitraw", "multi:softmax"):
         y = grades if objective == "multi:softmax" else grades > 2
         yield Case(f"California housing, {objective}", X, y.astype(int), {"max_depth": 4, "objective": objective})
+    counts = np.random.default_rng(0).poisson(value / value.max() * 5).astype(float)
     labels: dict[str, tuple[Any, dict[str, Any]]] = {
+        "count:poisson": (counts, {}),
+        "reg:tweedie": (counts, {"tweedie_variance_power": 1.3}),
+        "reg:gamma": (value / value.max() + 0.01, {}),
         "reg:logistic": (share, {}),
         "reg:squaredlogerror": (time, {}),
         "reg:pseudohubererror": (time, {"huber_slope": 0.5}),
@@ -167,6 +170,18 @@ def run(case: Case, trees: int, security: str = "strict") -> dict[str, Any]:
     }
 
 
+def asked(case: Case, depth: int | None, rows: int | None) -> Case:
+    """Return a case with another depth and fewer rows, where that is asked for; the name says so."""
+    if depth is not None:
+        name = f"{case.name.partition(', depth')[0]}, depth {depth}"
+        case = replace(case, name=name, params=case.params | {"max_depth": depth})
+    if rows is None or rows >= len(case.X):
+        return case
+    few = np.sort(np.random.default_rng(0).permutation(len(case.X))[:rows])
+    qid = None if case.qid is None else case.qid[few]
+    return replace(case, name=f"{case.name}, {rows} rows", X=case.X.iloc[few], y=np.asarray(case.y)[few], qid=qid)
+
+
 def values_agree(parity: Parity) -> bool:
     """Return whether leaves and margins are as near as promised; margins count only where no tie parts the models."""
     if parity.max_leaf_difference > LEAF_TOLERANCE:
@@ -199,7 +214,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
     parser.add_argument("--trees", type=int, default=20, help="rounds of each training (default 20)")
-    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--only", action="append", help="only cases whose name contains this; may be repeated")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
+    parser.add_argument("--depth", type=int, default=None, help="of all cases, in place of their own")
+    parser.add_argument("--rows", type=int, default=None, help="most rows of a table; drawn at random from larger ones")
     parser.add_argument(
         "--security", default="strict", choices=["strict", "sealed", "none"], help="none: train in the open"
     )
@@ -209,9 +227,14 @@ def main() -> None:
         sys.exit(f"there is no folder {args.data}; give the folder with the data sets")
     results = []
     for case in cases(args.data):
-        if args.only.lower() in case.name.lower() and is_for(case, args.security):
-            results.append(run(case, args.trees, args.security))
+        if is_for(case, args.security) and any(text.lower() in case.name.lower() for text in args.only or [""]):
+            if args.list:
+                print(case.name)
+                continue
+            results.append(run(asked(case, args.depth, args.rows), args.trees, args.security))
             print(_line(results[-1]), file=sys.stderr, flush=True)
+    if args.list:
+        return
     if args.json:
         print(json.dumps({"cases": results}))
     else:

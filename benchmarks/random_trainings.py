@@ -161,7 +161,8 @@ def random_training(seed: int) -> Training:
     shares = rng.choice([0.0, 0.5, 2.0], OTHER_ROWS) + 1e-3 if evaluates and rng.random() < 0.4 else None
     shares = None if qid is not None else shares  # groups are weighed as a whole
     params |= {"insecure_seed": seed} | _of_ranks_and_times(rng, objective) | _weighs_more(rng, objective, is_paper)
-    start = _base_margin(rng, objective, y) if rng.random() < 0.15 else None
+    several = np.size(params.get("quantile_alpha", 0.5))
+    start = _base_margin(rng, objective, y, several) if rng.random() < 0.15 else None
     params |= {} if is_paper else _dropped_trees(rng)
     if rng.random() < 0.1:
         params["missing"] = _NOWHERE
@@ -585,9 +586,9 @@ def _dropped_trees(rng: Rng) -> dict[str, Any]:
     }
 
 
-def _base_margin(rng: Rng, objective: str, y: npt.NDArray[Any]) -> Floats:
+def _base_margin(rng: Rng, objective: str, y: npt.NDArray[Any], several: int) -> Floats:
     """Return margins for all rows, of a size that goes with the labels."""
-    classes = len(np.unique(y)) if objective.startswith("multi:") else 1
+    classes = len(np.unique(y)) if objective.startswith("multi:") else several
     margins = rng.normal(size=(len(y), classes)) * rng.choice([0.1, 1.0, 3.0])
     if objective.startswith("reg:") and objective not in _OF_LOGARITHMS:
         margins *= float(np.std(y)) or 1.0

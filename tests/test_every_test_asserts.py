@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ SELF_CHECKING = {"test_scikit_learns_own_checks"}
 Functions = dict[str, list[ast.FunctionDef]]
 
 
+@cache
 def functions(tree: ast.Module) -> Functions:
     """Return the functions and methods of a module by name, those inside others too."""
     found: Functions = {}
@@ -24,17 +26,24 @@ def functions(tree: ast.Module) -> Functions:
     return found
 
 
-def called(function: ast.FunctionDef) -> set[str]:
-    """Return the names of what a function calls, without what stands before the last dot."""
-    names = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
-    return {f.id if isinstance(f, ast.Name) else f.attr for f in names if isinstance(f, (ast.Name, ast.Attribute))}
+@cache  # many tests call the same helpers
+def called(function: ast.FunctionDef) -> frozenset[str] | None:
+    """Return the names of what a function calls, without what stands before the last dot; None of one that asserts."""
+    nodes = list(ast.walk(function))
+    if any(isinstance(node, ast.Assert) for node in nodes):
+        return None
+    names = (node.func for node in nodes if isinstance(node, ast.Call))
+    return frozenset(
+        f.id if isinstance(f, ast.Name) else f.attr for f in names if isinstance(f, (ast.Name, ast.Attribute))
+    )
 
 
 def asserts(function: ast.FunctionDef, helpers: Functions, seen: frozenset[str] = frozenset()) -> bool:
     """Whether a function asserts, expects an error, or calls something that does in all its forms of that name."""
-    if any(isinstance(node, ast.Assert) for node in ast.walk(function)):
+    names = called(function)
+    if names is None:
         return True
-    for name in called(function) - seen:
+    for name in names - seen:
         if name in helpers:
             if all(asserts(helper, helpers, seen | {name}) for helper in helpers[name]):
                 return True

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.cli.exit_codes import ExitCode
 from patience import patience
 from support.commands import Shell
@@ -113,6 +113,53 @@ def test_from_a_table(shell: Shell, tmp_path: Path) -> None:
     assert run.forecast.rounds == run.rounds
     assert run.to_dict()["forecast"]["bytes_sent"].keys() == run.to_dict()["bytes_sent"].keys()
     assert run.forecast.summary in str(run)
+
+
+@pytest.mark.parametrize("security", ["strict", "sealed"])
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (("--constrained",), {"monotone_constraints": {"x4": -1}}),
+        (("--reg-alpha", 0.2), {"reg_alpha": 0.2}),
+        (("--max-delta-step", 0.7), {"max_delta_step": 0.7}),
+        (("--constrained", "--reg-alpha", 0.2), {"monotone_constraints": {"x4": -1}, "reg_alpha": 0.2}),
+    ],
+    ids=["constrained", "L1", "clipped", "both"],
+)
+def test_bounded_weights(
+    shell: Shell, tmp_path: Path, words: tuple[object, ...], options: dict[str, Any], security: str
+) -> None:
+    """From a table and from its sizes the forecast is what a run of full trees counts, whichever column is held."""
+    table = frame()
+    table.to_csv(tmp_path / "t.csv", index=False)
+    asked = ("--trees", 2, "--depth", 2, "--bins", 8, "--min-child-weight", 0, "--security", security, *words, "--json")
+    assert shell.run("plan", "--table", tmp_path / "t.csv", "--label", "y", "--participants", 3, *asked) == 0
+    of_table = json.loads(shell.out)
+    assert shell.run("plan", "--rows", 150, "--columns", 6, "--participants", 3, *asked) == 0
+    of_sizes = json.loads(shell.out)
+    model = FedXGBClassifier(
+        participants=3, n_estimators=2, max_depth=2, max_bin=8, min_child_weight=0.0, security=security, **options
+    )
+    run = model.fit(table.drop(columns="y"), table["y"]).run_
+
+    assert all(len(tree) == 7 for tree in join(model.partial_models_).trees), "the trees are not full"
+    for told in (of_table, of_sizes):
+        assert (told["rounds"], told["dealer_bytes"]) == (run.rounds, run.dealer_bytes)
+        assert sum(told["bytes_sent"].values()) == sum(counts.bytes_sent for counts in run.roles.values())
+        assert told["memory"] == of_table["memory"]
+    assert (
+        shell.run("plan", "--rows", 150, "--columns", 6, "--participants", 3, *asked, "--reg-alpha", 0, "--json") == 0
+    )
+    unpenalised = json.loads(shell.out)
+    assert (unpenalised["rounds"] < of_sizes["rounds"]) == ("reg_alpha" in options)
+
+
+def test_directions_need_a_column_of_numbers(shell: Shell, tmp_path: Path) -> None:
+    """A table of words alone has no column that could have one."""
+    table = pd.DataFrame({"a": list("xyz") * 20, "b": list("uvw") * 20, "y": [0, 1, 1] * 20})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert shell.run("plan", "--table", tmp_path / "t.csv", "--label", "y", "--constrained") == ExitCode.USER
+    assert "--constrained needs a column of numbers" in shell.err
 
 
 def test_evaluation_rows_and_numbers() -> None:

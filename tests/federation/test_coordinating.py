@@ -204,7 +204,9 @@ def test_what_it_keeps_and_shows(organise: Make) -> None:
     assert "The auxiliary participant, and the coordinator, of the federation trial, with bank and telecom." in page
     assert (shown.number, shown.participants, shown.model) == (3, ("bank", "telecom", "retail"), done[2].model)
     assert {path.name for path in places.state(RETAIL).iterdir()} >= {"private.key", "attempt", "checkpoints"}
-    assert [entry.name for entry in read_record(settings).attempts[-1].ledger if entry.receiver == "retail"]
+    attempt = read_record(settings).attempts[-1]
+    assert [entry.name for entry in attempt.ledger if entry.receiver == "retail"]
+    assert (attempt.content["rounds"], attempt.content["forecast"]["rounds"]) == (0, 0), "rounds are the participants'"
     found = {finding.check: finding for finding in examine(places.trial.settings(RETAIL))}
     assert "retail (auxiliary and the coordinator)" in found["settings"].text
     assert {found[what].level for what in ("data", "room", "model", "scoring", "state")} == {Severity.OK}

@@ -91,7 +91,7 @@ def test_row_work_of_all_roles_is_that_of_whole_matrices(
     Wherever E is, and on any number of threads.
     """
     with TemporaryDirectory() as folder, Storage(Resources(jobs, limit, Path(folder))) as storage:
-        storage.expect(1, {1: layout_of(3, 5), OWNER: layout_of(*size)}, {1: 0})
+        storage.expect(1, {1: layout_of(3, 5), OWNER: layout_of(*size)}, lambda here: 0)
         owner, other, coordinator = LocalRows(Storage(Resources(jobs))), LocalRows(storage), LocalRows()
         check_row_work(owner, other, coordinator, size, extra, keep)
         for rows in (owner, other, coordinator):

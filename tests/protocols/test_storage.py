@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,11 @@ from support.names import unlisted
 from support.refusals import refused
 
 LAYOUTS = {1: RowLayout(10, 100), 3: RowLayout(20, 100)}
-BESIDES = dict.fromkeys(range(4), 1000)
+
+
+def besides(here: Collection[int]) -> int:
+    """Return what the roles of a process take beside matrices."""
+    return 1000 * len(here)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +36,7 @@ def test_a_process_keeps_one_of_each_matrix_that_is_not_only_its_own(here: list[
 def decided(resources: Resources, here: range | None = None, role: int = 2) -> TileStore:
     """Return where E goes."""
     storage = Storage(resources, here)
-    storage.expect(role, LAYOUTS, BESIDES)
+    storage.expect(role, LAYOUTS, besides)
     return storage.store
 
 
@@ -42,7 +47,7 @@ def test_the_spool_is_for_what_does_not_fit(tmp_path: Path) -> None:
     assert isinstance(decided(Resources(max_memory=25_000, spool=tmp_path)), MemoryTileStore)
     assert list(tmp_path.iterdir()) == []
     with Storage(Resources(max_memory=24_999, spool=tmp_path)) as storage:
-        storage.expect(2, LAYOUTS, BESIDES)
+        storage.expect(2, LAYOUTS, besides)
         assert isinstance(storage.store, SpoolTileStore)
         ((file,),) = (tuple(folder.iterdir()) for folder in tmp_path.iterdir())
         assert file.stat().st_size == 24_000
@@ -96,7 +101,7 @@ def test_a_role_without_room_ends_all_of_them(tmp_path: Path) -> None:
 
     def program(party: Party) -> None:
         held = LocalRows(Storage(Resources(max_memory=1000, spool=missing) if party.role == 2 else None))
-        held.expect(party.role, LAYOUTS, dict.fromkeys(range(4), 10))
+        held.expect(party.role, LAYOUTS, besides)
         publish_matrix(party, 1, 10, 100, BitMatrix(np.ones((10, 100), np.uint8)), held=held)
         party.tell_everyone(unlisted("what follows"), None if party.is_coordinator else [1])
 
@@ -117,7 +122,7 @@ def test_what_two_participants_are_sent_has_to_be_the_same(limit: int | None, tm
     """In memory and in the spool."""
     layout = RowLayout(1, 3)
     with Storage(Resources(max_memory=limit, spool=tmp_path), range(4)) as storage:
-        storage.expect(2, {1: layout}, dict.fromkeys(range(4), 0))
+        storage.expect(2, {1: layout}, lambda here: 0)
         (tile,) = layout.tiles(0)
         for _ in range(2):
             storage.store.put(1, tile, np.array([[1, 2, 3]], np.uint64))

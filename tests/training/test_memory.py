@@ -8,14 +8,17 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Resources
+from mpfedxgb.testing.trial import Trial
 from mpfedxgb.training.memory import (
     BASE,
-    CANDIDATE,
     bytes_besides,
+    candidate_bytes,
     disk_bytes,
     goes_to_spool,
     keeps_masks,
@@ -66,14 +69,16 @@ def measured(rows: int, features: int, told: dict[str, object], folder: Path) ->
         (60_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "coordinator": "P3"}),
         (50_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "max_memory": "700 MB"}),
         (70_000, {"participants": 3, "max_depth": 2, "max_bin": 32, "security": "sealed", "n_estimators": 2}),
+        (20_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "monotone_constraints": [1, 0, -1]}),
     ],
-    ids=["two", "four", "nobody else", "spool", "sealed"],
+    ids=["two", "four", "nobody else", "spool", "sealed", "constrained"],
 )
 def test_the_formula_is_right_within_15_percent(rows: int, told: dict[str, object], tmp_path: Path) -> None:
     """For simulations of several sizes, in memory and in the spool."""
     taken, columns = measured(rows, 10, told, tmp_path)
     security = str(told.get("security", "strict"))
-    params = TrainParams(num_class=2, max_depth=int(str(told["max_depth"])), security=security)
+    constrained = "monotone_constraints" in told
+    params = TrainParams(num_class=2, max_depth=int(str(told["max_depth"])), security=security, constrained=constrained)
     owns = "coordinator" in told
     sizes = TableSizes(rows, 0, tuple(columns), owns)
     forecast = training_bytes(range(len(columns) + 1 - owns), params, sizes, in_spool="max_memory" in told)
@@ -81,17 +86,48 @@ def test_the_formula_is_right_within_15_percent(rows: int, told: dict[str, objec
     assert forecast == pytest.approx(taken, rel=0.15)
 
 
+@pytest.mark.parametrize("coordinator", [None, "p3"], ids=["a fourth", "nobody else"])
+@pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
+def test_so_it_is_where_each_role_is_a_process(coordinator: str | None, constrained: bool, tmp_path: Path) -> None:
+    """Each takes more for candidates than beside others, whose worst moments are not its own."""
+    tables = toy_tables(rows=1000, features=30 if constrained else 60)
+    training = {"n_estimators": 1, "max_depth": 5, "max_bin": 64, "min_child_weight": 0.0, "num_class": 2}
+    training["constrained"] = constrained
+    with Trial(tmp_path, tables, "label", "row", training, coordinator=coordinator) as trial:
+        trial.train()
+        records = {trial.roster.name(role): trial.record(role) for role in trial.roster.roles}
+
+    for name, record in records.items():
+        assert record["forecast"]["memory"] == pytest.approx(record["peak_memory"], rel=0.15), name
+
+
+def toy_tables(rows: int, features: int) -> dict[str, pd.DataFrame]:
+    """Return tables of three participants, of as many columns."""
+    draws = np.random.default_rng(1)
+    whole = pd.DataFrame(draws.normal(size=(rows, features))).add_prefix("x")
+    label = (whole["x0"] + whole[f"x{features - 1}"] + draws.normal(size=rows) > 0).astype(int)
+    parts = np.split(whole.to_numpy(), 3, axis=1)
+    tables = {f"p{m}": pd.DataFrame(part).add_prefix("x").assign(row=whole.index) for m, part in enumerate(parts, 1)}
+    return tables | {"p1": tables["p1"].assign(label=label)}
+
+
+def by_role(params: TrainParams, sizes: TableSizes) -> dict[int, int]:
+    """Return what every role takes besides E in a process of its own."""
+    return {role: bytes_besides(params, sizes, [role]) for role in range(sizes.participants + 1)}
+
+
 def test_what_the_formula_is_made_of() -> None:
     """Row vectors double with each level and grow with the trees of a round; E is everybody's but one's own."""
     sizes = TableSizes(1_000_000, 0, (310, 620, 0))
     params = TrainParams(num_class=2, max_depth=5)
-    five = bytes_besides(params, sizes)
+    five = by_role(params, sizes)
     six, classes = (
-        bytes_besides(replace(params, max_depth=6), sizes),
-        bytes_besides(TrainParams(objective="multi:softprob", num_class=4, max_depth=5), sizes),
+        by_role(replace(params, max_depth=6), sizes),
+        by_role(TrainParams(objective="multi:softprob", num_class=4, max_depth=5), sizes),
     )
-    u, members, gains = 16 * 1_000_000 * 8, 4 * 32 * 125_000, CANDIDATE * 16 * 930
+    u, members = 16 * 1_000_000 * 8, 4 * 32 * 125_000
     for role, (vectors, features) in enumerate(((6, 0), (8, 10), (7, 20), (7, 0))):
+        gains = candidate_bytes(role, params, alone=True) * 16 * 930
         assert five[role] == vectors * u + members + gains + features * 5_000_000 + 3_000_000
         assert six[role] - five[role] == vectors * u + members + gains
         assert classes[role] - five[role] == 3 * (vectors * u + members + gains)
@@ -100,9 +136,12 @@ def test_what_the_formula_is_made_of() -> None:
     assert peak_bytes(3, params, sizes) == BASE + five[3] + 930 * 8_000_000
     assert peak_bytes(3, params, sizes, in_spool=True) == BASE + five[3]
     assert peak_bytes(0, params, sizes) == BASE + five[0]
-    besides = simulation_bytes(params, sizes, in_spool=True) - sum(five.values())
+    together = bytes_besides(params, sizes, range(4))
+    besides = simulation_bytes(params, sizes, in_spool=True) - together
     assert BASE < besides < 1.5 * BASE
-    assert simulation_bytes(params, sizes) == besides + sum(five.values()) + 930 * 8_000_000
+    assert simulation_bytes(params, sizes) == besides + together + 930 * 8_000_000
+    saved = sum(candidate_bytes(role, params, True) - candidate_bytes(role, params, False) for role in range(4))
+    assert sum(five.values()) - together == saved * 16 * 930 > 0
 
 
 def test_what_sealed_trainings_take_besides() -> None:
@@ -112,12 +151,12 @@ def test_what_sealed_trainings_take_besides() -> None:
     paper = replace(deep, security="paper", min_child_weight=0.0)  # whose levels are as wide
     for role, carried in enumerate((8, 16, 16)):
         kept = carried * 2_001_000
-        assert bytes_besides(deep, sizes)[role] - bytes_besides(paper, sizes)[role] == kept
-        weighted = bytes_besides(replace(deep, weighted=True), sizes)[role]
-        assert weighted - bytes_besides(deep, sizes)[role] == carried * 1_000_000
+        assert bytes_besides(deep, sizes, [role]) - bytes_besides(paper, sizes, [role]) == kept
+        weighted = bytes_besides(replace(deep, weighted=True), sizes, [role])
+        assert weighted - bytes_besides(deep, sizes, [role]) == carried * 1_000_000
         assert margin_bytes(role, flat, sizes) == (4 * 8 * 1_001_000 if role else 0)
     few, most, more = (replace(sizes, rows=rows, eval_rows=0, columns=(9, 9)) for rows in (1 << 16, 1 << 17, 1 << 18))
-    taken = [bytes_besides(flat, one)[0] - 18 * 8 * one.rows for one in (few, most, more)]
+    taken = [bytes_besides(flat, one, [0]) - 18 * 8 * one.rows for one in (few, most, more)]
     assert taken[1] - taken[0] > 3 * (taken[2] - taken[1])
     frames = [peak_bytes(1, flat, one) - BASE - training_bytes([1], flat, one) for one in (few, most, more)]
     assert frames[0] * 2 == frames[1] == frames[2] > 0
@@ -130,7 +169,8 @@ def test_the_coordinator_keeps_small_masks() -> None:
     params = TrainParams(num_class=2, max_depth=1)
     small, large = TableSizes(1000, 0, (33_554,)), TableSizes(1000, 0, (33_555,))
     assert (keeps_masks(small), keeps_masks(large)) == (True, False)
-    assert bytes_besides(params, small)[0] - bytes_besides(params, large)[0] == 33_554 * 8000 - CANDIDATE
+    least, more = bytes_besides(params, small, [0]), bytes_besides(params, large, [0])
+    assert least - more == 33_554 * 8000 - candidate_bytes(0, params, alone=True)
 
 
 def test_the_spool_is_foretold() -> None:

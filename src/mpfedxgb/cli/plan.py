@@ -124,6 +124,13 @@ def plan(
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
     colsample_bylevel: Annotated[float, typer.Option(help="Share of the tree's columns in each of its levels.")] = 1.0,
     colsample_bynode: Annotated[float, typer.Option(help="Share of the level's columns in each of its nodes.")] = 1.0,
+    reg_alpha: Annotated[float, typer.Option(help="L1 penalty on leaf weights.")] = 0.0,
+    max_delta_step: Annotated[
+        float | None, typer.Option(help="Most that a leaf may weigh before learning_rate; 0 for no bound.")
+    ] = None,
+    constrained: Annotated[
+        bool, typer.Option(help="Whether columns have directions; each owner has its own in [data] monotone.")
+    ] = False,
     first_layer_mask: Annotated[bool, typer.Option(help="Let only the active participant split the root.")] = False,
     security: Annotated[
         str,
@@ -169,6 +176,9 @@ def plan(
         "colsample_bytree": colsample_bytree,
         "colsample_bylevel": colsample_bylevel,
         "colsample_bynode": colsample_bynode,
+        "reg_alpha": reg_alpha,
+        "max_delta_step": max_delta_step,
+        "constrained": constrained,
         "first_layer_mask": first_layer_mask,
         "security": security,
         # end of generated
@@ -266,7 +276,16 @@ def _of_table(
     kind = FedXGBRegressor if objective in (*FOR_NUMBERS, *RANKINGS) else FedXGBClassifier
     if objective in OBJECTIVES and OBJECTIVES[objective].beside:  # groups and bounds are P_1's, and cost nothing
         objective, y = _AS_COSTLY, y * 0.0
-    model = kind(participants=parse_participants(participants), objective=objective, **chosen)
+    constrained, numbers = chosen.pop("constrained"), X.select_dtypes("number").columns
+    if constrained and numbers.empty:
+        raise SettingsError("--constrained needs a column of numbers, and the table has none", "place", "constrained")
+    directions = {numbers[0]: 1} if constrained else None  # whichever it is costs the same
+    model = kind(
+        participants=parse_participants(participants),
+        objective=objective,
+        monotone_constraints=directions,
+        **chosen,
+    )
     predicted = model.forecast(X, y)
     return predicted, _room_for_all(predicted)
 

@@ -30,8 +30,7 @@ Need = Callable[[TableSizes], int]
 
 def check_limits(here: Collection[int], params: TrainParams, sizes: TableSizes, limits: Resources) -> bool:
     """Return whether E of the roles of a process goes to its spool; raise NoRoomError where that is not to be had."""
-    besides = bytes_besides(params, sizes)
-    return not is_in_memory(limits, matrix_bytes(here, layouts_of(sizes)), sum(besides[role] for role in here))
+    return not is_in_memory(limits, matrix_bytes(here, layouts_of(sizes)), bytes_besides(params, sizes, here))
 
 
 def check_simulation(

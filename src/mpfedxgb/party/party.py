@@ -304,10 +304,14 @@ class Party:
     def count(
         self, rounds: int = 0, hops: int = 0, products: int = 0, mul_calls: int = 0, comparisons: int = 0
     ) -> None:
-        """Count what a step costs beside its messages, which count themselves (see `Counts`)."""
+        """Count what a step costs beside its messages, which count themselves (see `Counts`).
+
+        Rounds are the participants': a coordinator has none, with columns or without.
+        """
         now = self.meter.now
-        now.rounds += rounds
-        now.hops += hops
+        if not self.is_coordinator:
+            now.rounds += rounds
+            now.hops += hops
         now.products += products
         now.mul_calls += mul_calls
         now.comparisons += comparisons
@@ -352,9 +356,7 @@ class Party:
         self.step(f"tell {self.roster.name(receiver)} {name}")
         numbers = np.asarray(values, np.int64)
         self.ledger.record(name, self.roster.name(receiver), numbers.size)
-        if not self.is_coordinator:
-            self.meter.now.rounds += 1
-            self.meter.now.hops += 1
+        self.count(rounds=1, hops=1)
         if self.role == sender:
             self._communicator.send([receiver], [numbers])
         elif self.role == receiver:
@@ -369,13 +371,11 @@ class Party:
         """
         self.step(f"broadcast {name}")
         public = np.asarray(values, np.int64)
-        if not self.is_coordinator:
-            self.meter.now.rounds += 1
-            self.meter.now.hops += 1
-            if self.is_active:
-                self._communicator.send(self.others, [public])
-            else:
-                public = self._numbers(ACTIVE, name, public.shape)
+        self.count(rounds=1, hops=1)
+        if self.is_active:
+            self._communicator.send(self.others, [public])
+        elif not self.is_coordinator:
+            public = self._numbers(ACTIVE, name, public.shape)
         public = self.announce(name, None if self.is_coordinator else public, public.shape)
         self.ledger.record(name, "participants", public.size)
         return public
@@ -389,9 +389,7 @@ class Party:
         Rounds: 1. Sent: count numbers by each auxiliary. Reveals: `name` to everyone.
         """
         self.step(f"tell {name}")
-        if not self.is_coordinator:
-            self.meter.now.rounds += 1
-            self.meter.now.hops += 1 if self.topology == MESH else 2
+        self.count(rounds=1, hops=1 if self.topology == MESH else 2)
         rows = own = np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)
         assert own.shape == shape, (name, own.shape, shape)
         if self.topology == MESH and not self.is_coordinator:
@@ -426,9 +424,7 @@ class Party:
         Rounds: 1. Sent: an empty message by each auxiliary. Reveals: nothing.
         """
         self.step(what)
-        if not self.is_coordinator:
-            self.meter.now.rounds += 1
-            self.meter.now.hops += 2
+        self.count(rounds=1, hops=2)
         if not self.is_active:
             self.send([ACTIVE], [])
             check_form(self.roster.name(ACTIVE), what, self._communicator.receive(ACTIVE, Kind.ANNOUNCE))

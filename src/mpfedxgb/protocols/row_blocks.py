@@ -21,7 +21,7 @@ All of it is sums over rows modulo 2^64, so that it does not matter who adds up 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,6 +36,9 @@ from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import VECTOR
 
 Bits = npt.NDArray[np.uint8]
+
+Besides = Callable[[Collection[int]], int]
+"""From the roles of a process to the bytes that they take beside matrices."""
 
 WORD = VECTOR.element_bytes
 
@@ -157,8 +160,8 @@ class RowBlocks(Protocol):
         """The threads of this role itself, for what it computes over rows beside its matrices."""
         ...
 
-    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
-        """Make sure that there will be room, for a role: matrices by key, and by role the bytes it takes besides.
+    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Besides) -> None:
+        """Make sure that there will be room, for a role: matrices by key, and what is taken besides.
 
         Raises NoRoomError, with figures and remedies.
         """

@@ -20,6 +20,7 @@ from mpfedxgb.errors import FrameError, NoRoomError
 from mpfedxgb.machine import give_back
 from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.protocols.row_blocks import (
+    Besides,
     Bits,
     Matrix,
     RowLayout,
@@ -153,14 +154,14 @@ class Storage:
         assert self._store is not None, "what is kept has been declared before"
         return self._store
 
-    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
+    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Besides) -> None:
         """Decide where E will be (see RowBlocks)."""
         with self._deciding:
             if not self._expected:
                 self._store = self._decide([role] if self._here is None else self._here, layouts, besides)
 
-    def _decide(self, here: Collection[int], layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> TileStore:
-        matrices, rest = matrix_bytes(here, layouts), sum(besides[role] for role in here)
+    def _decide(self, here: Collection[int], layouts: Mapping[int, RowLayout], besides: Besides) -> TileStore:
+        matrices, rest = matrix_bytes(here, layouts), besides(here)
         self._expected = matrices + rest
         if is_in_memory(self.resources, matrices, rest):
             return MemoryTileStore()
@@ -244,7 +245,7 @@ class LocalRows:
         """Return this role's threads (see RowBlocks)."""
         return self._threads
 
-    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
+    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Besides) -> None:
         """Make sure that there will be room (see RowBlocks)."""
         self._storage.expect(role, layouts, besides)
 

@@ -11,8 +11,9 @@ has masked values and masks of the parents (2 u) and of the children (4 u), and 
 the frame that it sends them in (u). The coordinator has masks of parents (u) and children (2 u), and everyone's part of
 the left ones (M u). E takes 8 bytes for every row and candidate of the others, in memory or in the spool; roles of one
 process share it. A coordinator that brings columns has no E and adds its own columns; of its matrix each participant
-has a share of its own, as large as E. Of every candidate of the last level's nodes each role has `CANDIDATE` bytes.
-What Python and its libraries take to begin with is in `BASE`.
+has a share of its own, as large as E. Of every candidate of the last level's nodes each role has `candidate_bytes`:
+in a process of its own all that it has at its worst moment, and less where roles share a process, since those moments
+do not meet. What Python and its libraries take to begin with is in `BASE`.
 
 Where nobody sees a row, margins and labels stay from round to round, and before a tree grows, g and h are computed of
 them on secrets, a chunk of rows after the other. Log-loss takes most where a table's bits are brought into the ring,
@@ -24,6 +25,7 @@ most.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Resources
@@ -44,8 +46,21 @@ _LIBRARIES = 30_000_000
 _WORKING = 3_000_000
 """What a role takes besides, whatever the sizes: tiles on their way, heaps that stay half empty."""
 
-CANDIDATE = 620
-"""What a role has at once of a candidate of a node while the best are looked for: 26 numbers of 192 bits."""
+
+class _OfCandidate(NamedTuple):
+    """Bytes that a role has at once of a candidate of a node while the best are looked for, as measured.
+
+    At the coordinator and at a participant in processes of their own, and at each of several roles of one.
+    """
+
+    coordinator: int
+    participant: int
+    together: int
+
+
+_FREE, _PENALISED = _OfCandidate(1080, 1000, 620), _OfCandidate(1040, 1850, 1230)
+_CLIPPED, _CONSTRAINED = _OfCandidate(2750, 3500, 2540), _OfCandidate(3550, 4700, 3350)
+"""26 numbers of 192 bits together; with bounds of weights, numbers have 256."""
 
 _NODE = 120
 """Bytes of a kept node, as text."""
@@ -67,9 +82,8 @@ def simulation_bytes(params: TrainParams, sizes: TableSizes, in_spool: bool = Fa
 
 def training_bytes(here: Collection[int], params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
     """Return what a training takes in a process in which some roles run, more than was there before."""
-    besides = bytes_besides(params, sizes)
     matrices = 0 if in_spool else matrix_bytes(here, layouts_of(sizes))
-    return matrices + sum(besides[role] for role in here)
+    return matrices + bytes_besides(params, sizes, here)
 
 
 def goes_to_spool(here: Collection[int], params: TrainParams, sizes: TableSizes, resources: Resources) -> bool:
@@ -96,17 +110,35 @@ def keeps_masks(sizes: TableSizes) -> bool:
     return _mask_bytes(sizes) <= KEPT_BYTES
 
 
-def bytes_besides(params: TrainParams, sizes: TableSizes) -> dict[int, int]:
-    """Return what every role takes in a training besides E: row vectors, own columns, at the coordinator kept masks."""
+def candidate_bytes(role: int, params: TrainParams, alone: bool) -> int:
+    """Return what a role has of a candidate of a node while the best are looked for, alone in its process or not."""
+    if params.constrained:
+        of = _CONSTRAINED
+    elif params.largest_step:
+        of = _CLIPPED
+    else:
+        of = _PENALISED if params.reg_alpha else _FREE
+    if not alone:
+        return of.together
+    return of.coordinator if role == COORDINATOR else of.participant
+
+
+def bytes_besides(params: TrainParams, sizes: TableSizes, here: Collection[int]) -> int:
+    """Return what the roles of a process take besides E: row vectors, own columns, at the coordinator kept masks."""
     masks = _mask_bytes(sizes) if keeps_masks(sizes) else 0
-    gains = CANDIDATE * sum(sizes.columns) * params.trees_per_round << max(0, params.max_depth - 1)
-    every = {}
-    for role in range(sizes.participants + 1):
+    candidates = sum(sizes.columns) * params.trees_per_round << max(0, params.max_depth - 1)
+    every = 0
+    for role in here:
         working = mode_of(params).working(role, params, sizes)
         own = _bins(role, params, sizes) + leaf_bytes(role, params, sizes) + (masks if role == COORDINATOR else 0)
         vectors = _vectors(role, params, sizes)
         most = max(vectors, vectors * 3 // 4 + working.gradients)  # the memory of two levels is kept for the next tree
-        every[role] = most + working.carried + own + gains + _WORKING
+        gains = candidate_bytes(role, params, alone=len(here) == 1) * candidates
+        if params.constrained:  # its last level takes the most when children are made, after the gains
+            most = max(most, most // 2 + gains)
+        else:
+            most += gains
+        every += most + working.carried + own + _WORKING
     return every
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active
@@ -79,7 +80,7 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
     sizes = _tell_sizes(party, mine, candidates)
     party.observer.on_sizes(party, params, sizes)
-    held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(params, sizes))
+    held.expect(party.role, memory.layouts_of(sizes), partial(memory.bytes_besides, params, sizes))
     party.barrier(ROOM)
     keep = memory.keeps_masks(sizes)
     columns = {m: sizes.columns[m - 1] for m in sizes.owners}

@@ -21,7 +21,7 @@ import numpy as np
 
 from mpfedxgb.data.binning import BinRanges, Bins, Bits
 from mpfedxgb.errors import WorkersError
-from mpfedxgb.protocols.row_blocks import Matrix, RowLayout, Tile, combined
+from mpfedxgb.protocols.row_blocks import Besides, Matrix, RowLayout, Tile, combined
 from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring.kernels import U64, Threads
 from mpfedxgb.ring.prg import Source, Stream
@@ -86,7 +86,7 @@ class WorkerRows:
         """The threads of this role itself (see RowBlocks)."""
         return self._threads
 
-    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
+    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Besides) -> None:
         """Make sure that there will be room for the copy of E (see RowBlocks); workers have Dask's own limits."""
         self._storage.expect(role, layouts, besides)
 
