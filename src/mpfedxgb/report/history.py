@@ -39,7 +39,7 @@ _ABOUT: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(slots=True)
 class Attempt:
-    """What the record says of one attempt; `content` is empty where nothing was written before it was killed.
+    """What the record says of one attempt; `content` is empty if nothing was written before it was killed.
 
     Of a proposal that led to none it says what was proposed.
     """
