@@ -23,10 +23,9 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import HandshakeError, SettingsError
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.party.handshake import MOST_ROWS
+from mpfedxgb.party.handshake import MOST_ROWS, propose
 from mpfedxgb.party.local import Program
 from mpfedxgb.party.observer import Observer
-from mpfedxgb.party.proposing import propose
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.transport.transport import Transport
 

@@ -184,9 +184,9 @@ class Entry(StrEnum):
         _in(Run.FEDERATION, "for training and evaluation rows, one digest of each auxiliary's whole list of ids",
             To.P_1))
     LABEL_COMMITMENT = ("salted commitment to the labels",
-        "a number that ties the training to its labels without telling them", Source.ACTIVE,
+        "a number that ties the training to P_1's labels and tables without telling them", Source.ACTIVE,
         _in(Run.FEDERATION,
-            "32 bytes that tie the training to P_1's labels, weights and base score, and tell nothing of them",
+            "32 bytes that tie the training to all that P_1 brings, labels and columns, and tell nothing of it",
             *EVERYONE))
     ROUNDS_DONE = ("rounds done before this attempt",
         "after which round each participant can go on, and which one it knows that all had", Source.ALL,

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache, partial
-from itertools import accumulate, chain, islice, pairwise, zip_longest
+from itertools import accumulate, chain, islice, pairwise, repeat, zip_longest
 from math import prod
 
 import numpy as np
@@ -97,24 +97,29 @@ def polynomials(variables: int, outputs: Sequence[Terms]) -> Polynomials:
         waiting[s.bit_length()].append(s)
     steps: list[tuple[list[int], list[int], int]] = []
     for v in reversed(range(variables)):  # from the last line back: what a row needs, has to be there
-        bit = 1 << v
+        bit, below = 1 << v, (1 << v) - 1
         with_v = sorted(waiting[v + 1])
         without = [s ^ bit for s in with_v]
         found = [s for s in without if s not in needed]
         needed.update(found)
         for s in chain(with_v, found):
-            waiting[(s & (bit - 1)).bit_length()].append(s)
+            waiting[(s & below).bit_length()].append(s)
         steps.append((with_v, without, v))
-    products = [s for s in sorted(sorted(needed), key=int.bit_count) if s.bit_count() > 1]
+    by_size: list[list[int]] = [[] for _ in range(variables + 1)]
+    for s in sorted(needed):
+        by_size[s.bit_count()].append(s)
+    products = [*chain(*by_size[2:])]
     rows = {0: 0} | {1 << v: 1 + v for v in range(variables)}
     rows |= {s: 1 + variables + k for k, s in enumerate(products)}
     highest = [s.bit_length() - 1 for s in products]
-    lines = ((rows[s], rows[t], v) for some, rest, v in reversed(steps) for s, t in zip(some, rest, strict=True))
+    lower = [rows[s ^ (1 << v)] for s, v in zip(products, highest, strict=True)]
+    row = rows.__getitem__
+    lines = (zip(map(row, some), map(row, rest), repeat(v)) for some, rest, v in reversed(steps))
     return Polynomials(
         variables,
         len(outputs),
-        _table(((rows[s ^ (1 << v)], v) for s, v in zip(products, highest, strict=True)), 2),
-        _table(lines, 3),
+        _table(zip(lower, highest, strict=True), 2),
+        _table(chain.from_iterable(lines), 3),
         _table(((o, rows[term]) for o, terms in enumerate(outputs) for term in terms), 2),
     )
 
