@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mpfedxgb import Federation, join
@@ -25,6 +27,7 @@ from mpfedxgb.federation.lookup import NewestTables
 from mpfedxgb.federation.overview import overview
 from mpfedxgb.federation.programs import KINDS, SCORING, TRAINING, run_coordinator
 from mpfedxgb.federation.proposals import Proposal, meet
+from mpfedxgb.federation.quota import TrainingsPerDay
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import workers_in_session
 from mpfedxgb.federation.search import Rung, Search, rungs_of
@@ -32,7 +35,10 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import Meter, run_roles
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.entries import Entry
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.training.checkpoint import Checkpoints
 from mpfedxgb.transport import Kind, MemoryHub
 from patience import patience
 from support.refusals import ANY, refused
@@ -123,6 +129,49 @@ def accepting_again(places: Organisations) -> Any:
     """Start those who accept anew."""
     places.board.reopen()
     return accepting(places)
+
+
+class StopsInTheFirstRound(Observer):
+    """Stops P_1 once it has seen which rows are in the leaves of a tree, before anybody has kept the round."""
+
+    def __init__(self) -> None:
+        self.leaves: list[bytes] = []
+
+    def on_reveal(self, name: str, value: Any) -> None:
+        """Stop, if these are leaves."""
+        if name == Entry.LEAF_MEMBERSHIP and isinstance(value, RingArray):
+            self.leaves.append(value.data.tobytes())
+            raise StoppedError("stopped by SIGTERM")
+
+
+@pytest.mark.parametrize("changes", ["nothing", "a cell at P_1", "a cell at the auxiliary"])
+def test_first_rounds_that_are_repeated(places: Organisations, monkeypatch: pytest.MonkeyPatch, changes: str) -> None:
+    """The same one tells the same; P_1 can change nothing; other tables of the auxiliary make another training."""
+    monkeypatch.setattr(Checkpoints, "save", lambda own, state: None)  # all are killed before they keep it
+    places.edit(1, "num_class = 2", "num_class = 2\nnum_parallel_tree = 3\nsubsample = 0.7")
+    role, seen = 2 if "auxiliary" in changes else 1, list[bytes]()
+    path = places.home(role) / "train.csv"
+    frame = pd.read_csv(path)
+    with accepting(places):
+        for k in range(3):
+            if changes != "nothing" and k:
+                name = f"{places.settings(role).role.name}_a"
+                frame[name] = frame[name] + 0.001 * (np.arange(len(frame)) == 0)
+                frame.to_csv(path, index=False)
+            settings, stopping = places.settings(1), StopsInTheFirstRound()
+            with pytest.raises((StoppedError, PeerFailedError)) as e:
+                roles.train(settings, *NewestTables(settings)(), observer=stopping)
+            seen += stopping.leaves
+            if len(seen) == k + 1:
+                continue
+            assert isinstance(e.value, PeerFailedError)
+            assert ("brings other labels" if role == 1 else "new trainings a day") in e.value.reason
+    counted = json.loads((places.settings(2).role.state / "trainings-accepted.json").read_text())["trainings"]
+    assert (counted, len(seen), len(set(seen))) == {
+        "nothing": (1, 3, 1),
+        "a cell at P_1": (1, 1, 1),
+        "a cell at the auxiliary": (2, 2, 2),
+    }[changes]
 
 
 def test_another_training_under_a_name(places: Organisations) -> None:
@@ -219,10 +268,32 @@ def test_trainings_a_day(tmp_path: Path) -> None:
     with refused(RefusedError, "duplicate", "session", "two"):
         Acceptance(settings.for_session("two", TrainParams(max_depth=2)))
     note = tmp_path / "state" / "one" / NOTE
-    assert json.loads(note.read_text()) == settings.training.to_dict()
-    note.write_text("{")
-    with refused(CheckpointError, "damaged", NOTE):
-        Acceptance(settings.for_session("one"))
+    assert json.loads(note.read_text()) == {"parameters": settings.training.to_dict()}
+    for damaged in ("{", "[]", "{}"):
+        note.write_text(damaged)
+        with refused(CheckpointError, "damaged", NOTE):
+            Acceptance(settings.for_session("one"))
+
+
+def test_beginning_again(tmp_path: Path) -> None:
+    """It costs nothing under the same name of the training, one of the day under another; P_1's data stay the same."""
+    settings = RoleSettings.from_dict({**least("telecom"), "accept": {"trainings_per_day": 2}}, tmp_path)
+
+    def attempt(training: str, commitment: str) -> None:
+        acceptance = Acceptance(settings)
+        acceptance.on_meeting(cast(Party, SimpleNamespace(training=training)))
+        acceptance.on_milestone({"kind": "training"})
+        acceptance.on_milestone({"labels": commitment})
+
+    for training in ("a", "a", "b", "b"):
+        attempt(training, "11")
+    assert TrainingsPerDay(tmp_path / "state", 2).asked() == 2
+    with refused(RefusedError, "range", "trainings_per_day", 1):
+        attempt("a", "11")
+    with refused(RefusedError, "mismatch", "label"):
+        attempt("b", "12")
+    attempt("b", "11")
+    assert TrainingsPerDay(tmp_path / "state", 2).asked() == 2
 
 
 @pytest.mark.parametrize("name", ["lock", "Lock", "record-000001.chain", "..", "a/b", "-a", "a" * 101])

@@ -1,4 +1,4 @@
-"""What may not be repeated: rounds that all participants had, and a training with other labels under its name."""
+"""What may not be repeated: rounds that all had, and a training with other labels or columns under its name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from mpfedxgb.boosting.sampling import label_commitment, label_salt
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import own_training
+from mpfedxgb.federation.own_training import data_digest
 from mpfedxgb.federation.record import read_record
+from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.training.checkpoint import ROUNDS, Checkpoints
@@ -74,6 +76,14 @@ def with_other_labels(places: Organisations) -> None:
     path = places.home(1) / "train.csv"
     frame = pd.read_csv(path)
     frame.assign(label=frame["label"].map({"yes": "no", "no": "yes"})).to_csv(path, index=False)
+
+
+def with_another_cell(places: Organisations) -> None:
+    """Let P_1 bring another value in one row of one column from now on."""
+    path = places.home(1) / "train.csv"
+    frame = pd.read_csv(path)
+    frame["age"] = frame["age"] + (np.arange(len(frame)) == 0)
+    frame.to_csv(path, index=False)
 
 
 def rounds_of(places: Organisations, role: int) -> bytes:
@@ -165,15 +175,21 @@ def test_a_last_round_that_a_disk_lost_is_made_again(tmp_path: Path, monkeypatch
 # Labels
 
 
-def test_other_labels_are_not_taken_for_the_same_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where no round was kept: P_1 may have seen all of the one that was under way."""
+@pytest.mark.parametrize("change", [with_other_labels, with_another_cell])
+def test_other_data_are_not_taken_for_the_same_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Organisations], None]
+) -> None:
+    """Not even where no round was kept: P_1 may have seen all of the one that was under way.
+
+    One cell of its table that changes would be enough for other coins and samples, and so for other groups of rows.
+    """
     places = organisations(tmp_path, monkeypatch)
     stop_in(places, 1)
-    with_other_labels(places)
+    change(places)
     for restarts in ((), (1,)):  # at P_1 alone it is another salt, so that nobody could tell
         ended = run(places, *restarts)
         assert isinstance(ended[2], RefusedError)
-        assert "bank brings other labels, row weights, evaluation labels or starts than telecom has begun" in str(
+        assert "bank brings other labels, row weights, starts or columns, for training or evaluation, than" in str(
             ended[2]
         )
         for one in ended[:2]:
@@ -185,7 +201,7 @@ def test_other_labels_are_not_taken_for_the_same_training(tmp_path: Path, monkey
 
 def test_a_p1_that_keeps_its_rounds_with_other_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that makes its own checkpoints fit its new labels finds that the others' do not."""
-    monkeypatch.setattr(own_training, "data_digest", lambda tables, numbers: "whatever they are")
+    monkeypatch.setattr(own_training, "data_digest", lambda tables, numbers: "00" * 32)
     places = organisations(tmp_path, monkeypatch)
     stop_in(places, 3)
     kept = rounds_of(places, 2)
@@ -227,10 +243,14 @@ def test_a_commitment_hides_labels_and_can_be_shown(tmp_path: Path, monkeypatch:
 
     key = bytes.fromhex((places.state(1) / "private.key").read_text())
     salt = label_salt(key)
-    y = pd.read_csv(places.home(1) / "train.csv").sort_values("person")["label"].eq("yes").to_numpy(np.float64)
-    state = hmac.new(salt, b"mpfedxgb labels 1", hashlib.sha256)
+    rows = read_rows(places.settings(1), "train")
+    assert rows.label is not None
+    y = (np.asarray(rows.label) == "yes").astype(np.float64)
+    data = data_digest([rows.table], [y, None, None])
+    state = hmac.new(salt, b"mpfedxgb labels 2" + bytes.fromhex(data), hashlib.sha256)
     state.update(b"(60,);" + y.astype("<f8").tobytes() + b"none;" + b"none;")
-    assert state.digest() == commitment == label_commitment(salt, [y, None, None]), "as an auditor would compute it"
+    assert state.digest() == commitment, "as an auditor would compute it"
+    assert commitment == label_commitment(salt, [y, None, None], data)
     sent = b"".join(a.tobytes() for frames in recorder.links.values() for f in frames for a in f.arrays)
     for secret in (salt, key):
         assert secret not in sent
@@ -239,15 +259,16 @@ def test_a_commitment_hides_labels_and_can_be_shown(tmp_path: Path, monkeypatch:
 
 
 def test_commitments_differ_in_salt_and_in_every_number() -> None:
-    """The same labels under another salt, other labels, weights instead of none, and other places to cut."""
-    y = np.array([0.0, 1.0, 1.0])
-    every: list[tuple[bytes, list[Any]]] = [
-        (b"a" * 32, [y, None]),
-        (b"b" * 32, [y, None]),
-        (b"a" * 32, [1 - y, None]),
-        (b"a" * 32, [y, y]),
-        (b"a" * 32, [y]),
-        (b"a" * 32, [y[:2], y[2:]]),
-        (b"a" * 32, [y[None], None]),
+    """The same labels under another salt or with another table, other labels, weights instead of none, other cuts."""
+    y, data = np.array([0.0, 1.0, 1.0]), "00" * 32
+    every: list[tuple[bytes, list[Any], str]] = [
+        (b"a" * 32, [y, None], data),
+        (b"a" * 32, [y, None], "00" * 31 + "01"),
+        (b"b" * 32, [y, None], data),
+        (b"a" * 32, [1 - y, None], data),
+        (b"a" * 32, [y, y], data),
+        (b"a" * 32, [y], data),
+        (b"a" * 32, [y[:2], y[2:]], data),
+        (b"a" * 32, [y[None], None], data),
     ]
-    assert len({label_commitment(salt, numbers) for salt, numbers in every}) == len(every)
+    assert len({label_commitment(*one) for one in every}) == len(every)

@@ -88,8 +88,10 @@ def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
         else:
             rows = read_rows(settings, "train")
             labels, classes[settings.number] = labels_of(settings, rows, None, None)
-            commitment = None if labels is None else label_commitment(label_salt(key), numbers_of(labels))
-            key = private_randomness_key(key, training_fingerprint(settings, [rows.table], labels))
+            fingerprint = training_fingerprint(settings, [rows.table], labels)
+            data, salt = fingerprint["data"], label_salt(key)
+            commitment = None if labels is None else label_commitment(salt, numbers_of(labels), data)
+            key = private_randomness_key(key, fingerprint)
             checkpoints = Checkpoints(trial.folder / "memory" / settings.role.name, {})
             limited = settings.limits if limits is None or not settings.number else limits
             mine = Training(TrainData(rows.table, (), labels), [rows.ids], checkpoints, limited, commitment=commitment)

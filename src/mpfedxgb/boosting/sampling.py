@@ -4,7 +4,7 @@ They come from a key of its own, or from a `random_state` where samples should r
 
 The key of a role's own choices - coins, samples - which a resumed training has to repeat. It masks nothing.
 
-From the same key comes the salt under which the active participant commits to its labels.
+From the same key comes the salt under which the active participant commits to its labels and its table.
 """
 
 from __future__ import annotations
@@ -68,13 +68,14 @@ def label_salt(key: bytes) -> bytes:
     return digest(b"salt of the labels", key)
 
 
-def label_commitment(salt: bytes, numbers: Sequence[npt.NDArray[Any] | None]) -> bytes:
-    """Return a commitment to labels, and to whatever else the active participant alone brings: HMAC-SHA-256.
+def label_commitment(salt: bytes, numbers: Sequence[npt.NDArray[Any] | None], data: str) -> bytes:
+    """Return a commitment to labels, and to all else that the active participant alone brings: HMAC-SHA-256.
 
-    Without the salt it tells nothing of them. With the salt and the numbers anybody can compute it, so that the active
-    participant can show an auditor later which labels it trained with.
+    `data` is the digest of all its tables. Without the salt it tells nothing of them. With the salt, the numbers and
+    the digest anybody can compute it, so that the active participant can show an auditor later which labels it trained
+    with; and by the tables, which.
     """
-    state = hmac.new(salt, b"mpfedxgb labels 1", hashlib.sha256)
+    state = hmac.new(salt, b"mpfedxgb labels 2" + bytes.fromhex(data), hashlib.sha256)
     for array in numbers:
         state.update(b"none;" if array is None else f"{array.shape};".encode() + array.astype("<f8").tobytes())
     return state.digest()

@@ -3,6 +3,10 @@
 The limits are [accept]'s. A training that was accepted is noted in its session's folder and counted, before anything
 is revealed; going on with it, under the same name with the same parameters, is no new one, however often. Another one
 under that name is refused: what was kept of the first would be in its way.
+
+Until all have kept a boosting round, going on means beginning again. That tells nothing new as long as everybody's
+tables, coins and samples are the same, which the training's name says (`party.training`); begun again under another, it
+counts again. P_1's labels and tables, to which it has committed, may not change at all.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -25,6 +29,7 @@ from mpfedxgb.federation.programs import (
     SCORING,
     TRAINING,
     OpenCluster,
+    other_data,
     run_coordinator,
     run_scoring,
     run_training,
@@ -108,36 +113,56 @@ class Acceptance(Observer):
     """Notes and counts a training that was accepted, when all roles have agreed on it."""
 
     def __init__(self, settings: RoleSettings) -> None:
-        self._settings, self._params = settings, settings.training.to_dict()
+        self._settings, self._who = settings, settings.role.name
         self._path = settings.role.state / settings.session.name / NOTE
         self._quota = _quota(settings)
-        if not self.is_known():
-            self._quota.check(settings.role.name, 1)
+        self._party: Party | None = None
+        if self.noted() is None:
+            self._quota.check(self._who, 1)
 
-    def is_known(self) -> bool:
-        """Return whether it was accepted before; raises RefusedError if another one was, under the same name."""
+    def noted(self) -> dict[str, Any] | None:
+        """Return what was accepted before; raises RefusedError if that was another one, under the same name."""
         try:
             with as_checkpoint_error(f"cannot read {self._path}"):
                 noted = json.loads(self._path.read_bytes()) if self._path.is_file() else None
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            if noted is not None and not (isinstance(noted, dict) and "parameters" in noted):
+                raise ValueError("no note of ours")
+        except (ValueError, RecursionError):
             text = f"{self._path} is damaged, so that nobody knows what was accepted; propose another --session"
             raise CheckpointError(text, "damaged", self._path.name) from None
-        if noted not in (None, self._params):
+        if noted is not None and noted["parameters"] != self._settings.training.to_dict():
             text = (
-                f"{self._settings.role.name} has accepted another training as {self._settings.session.name}; propose "
+                f"{self._who} has accepted another training as {self._settings.session.name}; propose "
                 "this one under a name of its own, with --session"
             )
             raise RefusedError(text, code="duplicate", parameter="session", value=self._settings.session.name)
-        return noted is not None
+        return noted
 
     def on_meeting(self, party: Party) -> None:
         """Count it before anything is revealed, and note it."""
-        if self.is_known():
+        self._party = party
+        if self.noted() is None:
+            self._quota.take(self._who, 1)
+            self._note({})
+
+    def on_milestone(self, more: Mapping[str, Any]) -> None:
+        """Refuse what P_1 has committed to, if it is something else than before; count what begins with new choices."""
+        if "labels" not in more:
             return
-        self._quota.take(self._settings.role.name, 1)
+        assert self._party is not None, "a commitment comes after the meeting"
+        before = self.noted() or {}
+        now = {"labels": more["labels"], "training": self._party.training}
+        if before.get("labels", now["labels"]) != now["labels"]:
+            raise other_data(self._settings.roster.name(ACTIVE), self._who)
+        if before.get("training", now["training"]) != now["training"]:
+            self._quota.take(self._who, 1)
+        self._note(now)
+
+    def _note(self, more: Mapping[str, str]) -> None:
+        content = {"parameters": self._settings.training.to_dict(), **more}
         with as_checkpoint_error(f"cannot write {self._path}"):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_file(self._path, json.dumps(self._params) + "\n")
+            write_file(self._path, json.dumps(content) + "\n")
 
 
 def _accept(settings: RoleSettings, mine: RoleSettings, rows: int) -> Acceptance:

@@ -50,7 +50,7 @@ _log = logging.getLogger("mpfedxgb.session")
 class Training:
     """What one participant brings to a training: its data, the ids of training and evaluation rows, its checkpoints.
 
-    Its rows live with the workers of `cluster`, or in this process. `commitment` is that of P_1 to its labels.
+    Its rows live with the workers of `cluster`, or in this process. `commitment` is P_1's, to labels and tables.
     """
 
     data: TrainData
@@ -114,7 +114,7 @@ def run_coordinator(
     workers: OpenCluster = nullcontext,
     proposed: str = "",
 ) -> str:
-    """Deal, without columns, for whatever session P_1 begins; return its kind. In an alignment it passes keys on.
+    """Deal, without columns, for any session that P_1 begins; return its kind. In an alignment it passes keys on.
 
     `workers` connects with its own. Where something was `proposed`, it is of no other kind.
     """
@@ -191,11 +191,11 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
 
 
 def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress) -> None:
-    """Make the active participant's commitment to its labels part of the training's name, at all roles.
+    """Make the active participant's commitment to labels and tables part of the training's name, at all roles.
 
-    A participant that has begun with other labels under this session's name refuses: the rounds that it has kept, or
-    the one that was under way, would be repeated with labels of P_1's choice. Nobody can see whether the labels are
-    those of the commitment; P_1 can be asked to show it.
+    A participant that has begun with others under this session's name refuses: the rounds that it has kept, or the one
+    that was under way, would be repeated with labels or columns of P_1's choice. Nobody can see whether they are those
+    of the commitment; P_1 can be asked to show it.
 
     Rounds: 1. Sent: 32 bytes by P_1 to each other role. Reveals: LABEL_COMMITMENT to everyone.
     """
@@ -204,14 +204,19 @@ def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress)
     announced = party.broadcast(Entry.LABEL_COMMITMENT, mine).tobytes()
     party.keys.commit(announced)
     if not progress.fits(announced.hex()):
-        text = (
-            f"{party.roster.name(ACTIVE)} brings other labels, row weights, evaluation labels or starts than "
-            f"{party.name} has begun this session with, by its commitment to them. Take the earlier ones; or give the "
-            "training another [session] name; or begin again, with --restart at every participant, which each "
-            "organisation decides for itself"
-        )
-        raise RefusedError(text, code="mismatch", parameter="label")
+        raise other_data(party.roster.name(ACTIVE), party.name)
     party.observer.on_milestone({"labels": announced.hex()})
+
+
+def other_data(active: str, who: str) -> RefusedError:
+    """Return how a role refuses a commitment to something else than it has begun a session with."""
+    text = (
+        f"{active} brings other labels, row weights, starts or columns, for training or evaluation, than {who} has "
+        "begun this session with, by its commitment to them. Take the earlier ones; or give the training another "
+        "[session] name; or begin again, with --restart at every participant, which each organisation decides for "
+        "itself"
+    )
+    return RefusedError(text, code="mismatch", parameter="label")
 
 
 def refuse_training_ids(name: str, ids: Sequence[Ids]) -> None:

@@ -34,7 +34,7 @@ from mpfedxgb.federation.alignment import (
     take,
 )
 from mpfedxgb.federation.lookup import NewestTables, Watch, lookup_in
-from mpfedxgb.federation.own_training import brought
+from mpfedxgb.federation.own_training import brought, keep_judgement
 from mpfedxgb.federation.programs import ALIGNING, KINDS, TRAINING, run_aligning, run_scoring, run_training
 from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.record import record_path
@@ -58,7 +58,6 @@ from mpfedxgb.federation.session import (
     stopping_on_signals,
 )
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.training_files import keep_judgement
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.ledger import Ledger
@@ -166,7 +165,7 @@ def train(
     observer : Observer or None
         Hears of every finer step, besides the record.
     callback : function, object in XGBoost's form, or None
-        At the active participant, told of every round.
+        At the active participant, called after every boosting round.
     client : distributed.Client or None
         The Dask cluster that the rows live on; if None, that of [workers], if there is one.
     is_trial : bool

@@ -19,7 +19,7 @@ COMMON = "common-round.json"
 
 @dataclass(frozen=True, slots=True)
 class CommonRound:
-    """The rounds that all participants had, and P_1's commitment to the labels they are made with, empty if unknown."""
+    """The rounds that all participants had, and P_1's commitment to what they are made with, empty if unknown."""
 
     rounds: int = 0
     labels: str = ""
