@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from mpfedxgb import FedXGBClassifier
-from mpfedxgb.boosting.judgement import BARS, BINS, MOST_POINTS, judge
+from mpfedxgb.boosting.active import BARS, BINS, MOST_POINTS, judge
 from mpfedxgb.report.html.pictures import shares
 
 

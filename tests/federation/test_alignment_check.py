@@ -15,8 +15,8 @@ from mpfedxgb.data.ids import SALT_BYTES, Ids, sort_by_id
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, PeerFailedError, UserError
 from mpfedxgb.federation import programs
+from mpfedxgb.federation.own_training import data_digest
 from mpfedxgb.federation.programs import SCORING, TRAINING, _agree_on_kind, check_alignment
-from mpfedxgb.federation.training_files import data_digest
 from mpfedxgb.party import COORDINATOR, Outcome, Party, Roster, run_roles
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.transport.frame import Kind

@@ -21,7 +21,7 @@ from mpfedxgb.errors import (
     StoppedError,
 )
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.training_files import Finished
+from mpfedxgb.federation.own_training import Finished
 from mpfedxgb.party import Party
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.training.checkpoint import Checkpoints

@@ -19,9 +19,9 @@ from mpfedxgb.boosting.sampling import label_commitment, label_salt
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import own_training
+from mpfedxgb.federation.own_training import data_digest
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import read_rows
-from mpfedxgb.federation.training_files import data_digest
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.training.checkpoint import ROUNDS, Checkpoints

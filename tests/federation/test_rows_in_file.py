@@ -12,8 +12,8 @@ import pytest
 
 from mpfedxgb.data import bin_table
 from mpfedxgb.errors import DataError
+from mpfedxgb.federation.own_training import data_digest
 from mpfedxgb.federation.rows import read_rows
-from mpfedxgb.federation.training_files import data_digest
 from support.parquet_tables import ROWS, both, people, written
 
 

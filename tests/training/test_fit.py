@@ -16,8 +16,8 @@ from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.modes.mode import Setup
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.training import train
-from mpfedxgb.training.samples import with_samples
 from mpfedxgb.training.setup import set_up
+from mpfedxgb.training.train import with_samples
 from mpfedxgb.tree import GrownLeaf, GrownTree
 from mpfedxgb.tree.level import Round
 from support.small_trainings import ROWS, Training, training_of

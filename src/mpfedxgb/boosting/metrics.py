@@ -18,8 +18,8 @@ import numpy.typing as npt
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Prediction, float32
 from mpfedxgb.boosting.objectives import OBJECTIVES
-from mpfedxgb.boosting.ranking_metrics import UNSAID_TOP, check_grades, mean_average_precision, ndcg, precision
-from mpfedxgb.boosting.survival_metrics import aft_nloglik, cox_nloglik, interval_accuracy
+from mpfedxgb.boosting.objectives.ranking import UNSAID_TOP, check_grades, mean_average_precision, ndcg, precision
+from mpfedxgb.boosting.objectives.survival import aft_nloglik, cox_nloglik, interval_accuracy
 from mpfedxgb.errors import DataError, SettingsError, UserError
 from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES, Kind, integer, number
 from mpfedxgb.tree.nodes import Leaf, Tree
@@ -318,8 +318,8 @@ def _number_at(name: str, metric: Metric, base: str, at: str) -> float:
 def named_metrics(given: Sequence[str | OwnMetric], values: Mapping[str, Any]) -> dict[str, Metric]:
     """Return metrics by name, in their order; a custom function is named after itself, and less of it is better.
 
-    `values` are those of the training's parameters, which some metrics take. Raises SettingsError where two have one
-    name: their values could not be told apart.
+    `values` are those of the training's parameters, which some metrics take. Raises SettingsError if two have one
+    name: their values could not be distinguished.
     """
     named: dict[str, Metric] = {}
     for one in given:

@@ -12,9 +12,9 @@ from pathlib import Path
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.errors import CheckpointError, SettingsError
+from mpfedxgb.federation.own_training import read_judgement
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.training_files import read_judgement
 from mpfedxgb.machine import versions
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html.data import ReportData, cost_of
@@ -65,7 +65,7 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Report
 def find_settings(path: Path) -> Path:
     """Return the settings file that is meant by itself, by the folder it is in, or by the role's state folder in that.
 
-    Raises SettingsError where there is none, or more than one.
+    Raises SettingsError if there is none, or more than one.
     """
     if path.is_file():
         return path

@@ -14,24 +14,27 @@ After this the coordinator receives announcements only. Sizes that roles tell ea
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.config import PROTOCOLS, SMALLEST_FRAME, Link
+from mpfedxgb.config import PROTOCOLS, SMALLEST_FRAME, Link, SessionSettings
 from mpfedxgb.errors import (
+    AlienFrameError,
     DoesNotFitError,
     FrameError,
     HandshakeError,
+    OutOfStepError,
     PeerFinishedError,
     SettingsError,
     printable,
 )
 from mpfedxgb.party.communicator import Array, Communicator
+from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import (
     ACTIVE,
@@ -39,6 +42,7 @@ from mpfedxgb.party.roster import (
     NONCE_BYTES,
     Keyring,
     MakeSource,
+    Roster,
     commitment,
     context_digest,
     entropy_of,
@@ -46,6 +50,7 @@ from mpfedxgb.party.roster import (
 )
 from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport.frame import Kind, check_form
+from mpfedxgb.transport.transport import Transport
 
 MOST_ROWS = 1 << 26
 """Of a table, and of a batch to score."""
@@ -327,3 +332,61 @@ def _is_hex(text: Any, length: int) -> bool:
 
 def _octets(blob: bytes) -> Array:
     return np.frombuffer(blob, np.uint8)
+
+
+# Before the handshake: the active participant tells every role what it proposes, and an inquiry is agreed to.
+
+T = TypeVar("T")
+
+
+def propose(
+    transport: Transport,
+    roster: Roster,
+    role: int,
+    session: SessionSettings,
+    wait: float,
+    mine: npt.NDArray[np.uint8] | None,
+    decide: Callable[[Sequence[Array]], T | None],
+) -> T | None:
+    """Return what `decide` makes of the bytes that the active participant proposes, `mine` in its own run.
+
+    If that is None, all roles agree before they end. What `decide` raises stops the roles, who are told.
+    """
+    comm = Communicator(transport, roster, role, session, Meter(), wait)
+    comm.advance("proposal")
+    try:
+        if mine is not None:
+            comm.send([role for role in roster.roles if role != ACTIVE], [mine], Kind.HELLO)
+        decided = decide(_hear(comm) if mine is None else [mine])
+        if decided is None:
+            _agree(comm)
+    except BaseException as error:
+        comm.abort(error)
+        raise
+    return decided
+
+
+def _hear(comm: Communicator) -> Sequence[Array]:
+    try:
+        arrays, alien = comm.receive_greeting(ACTIVE)
+    except OutOfStepError:
+        arrays, alien = (), AlienFrameError()
+    if alien is not None:
+        name = comm.roster.name(ACTIVE)
+        text = f"{name} proposed nothing; give all roles the same federation name and the same version of mpfedxgb"
+        raise HandshakeError(text, "version", "proposal", name)
+    return arrays
+
+
+def _agree(comm: Communicator) -> None:
+    """Tell the active participant that this role agrees, and wait until all do."""
+    others = [role for role in comm.roster.roles if role != ACTIVE]
+    if comm.role == ACTIVE:
+        for role in others:
+            comm.receive(role, Kind.HELLO)
+        comm.advance("agreed")
+        comm.send(others, [], Kind.HELLO)
+        return
+    comm.send([ACTIVE], [], Kind.HELLO)
+    comm.advance("agreed")
+    comm.receive(ACTIVE, Kind.HELLO)

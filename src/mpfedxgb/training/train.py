@@ -7,8 +7,9 @@ What the modes do differently in a round is in the functions of `setup.mode` (`m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from mpfedxgb.boosting.callbacks import Progress, State
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData, TrainResult, part_so_far, trained
-from mpfedxgb.boosting.sampling import coins_of
+from mpfedxgb.boosting.sampling import Bits, coins_of, column_sample, node_sample
+from mpfedxgb.data.binning import Candidates
 from mpfedxgb.errors import CheckpointError, RefusedError
 from mpfedxgb.modes.facts import check_coordinator, check_runs_a_protocol
 from mpfedxgb.modes.mode import Setup
@@ -24,15 +26,17 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_announced, check_flag
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
+from mpfedxgb.protocols.bits import Bit, share_bit
 from mpfedxgb.protocols.row_blocks import RowBlocks
-from mpfedxgb.protocols.secret import public_secret
+from mpfedxgb.protocols.secret import concatenate, public_secret
+from mpfedxgb.protocols.share import share_each
+from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import digest
-from mpfedxgb.ring.ring import PACKED
-from mpfedxgb.training.samples import with_samples
+from mpfedxgb.ring.ring import BIT, PACKED, Shape
 from mpfedxgb.training.setup import set_up, state_of_model
 from mpfedxgb.tree.constrained import root_bounds
 from mpfedxgb.tree.grow import Grown, grow
-from mpfedxgb.tree.level import Level, Round
+from mpfedxgb.tree.level import Level, Nodes, Round
 from mpfedxgb.tree.nodes import Tree
 
 
@@ -163,7 +167,7 @@ def _mark_after(party: Party, params: TrainParams, before: str) -> str:
 
 
 def _check_mark(party: Party, mark: str) -> None:
-    """Stop everyone where kept shares are of different attempts, as after a copy was put back: their sum is nothing.
+    """Stop everyone if kept shares are of different attempts, as after a copy was put back: their sum is nothing.
 
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """
@@ -207,3 +211,56 @@ def _part(party: Party, setup: Setup, trees: Sequence[Tree], mark: str) -> Parti
         training = digest(training.encode(), mark.encode()).hex()[:32]
     bits = setup.mode.leaf_scale_bits(setup)
     return part_so_far(training, party.roster, party.owner, setup.params, candidates, trees, active, bits)
+
+
+# Samples of columns: every owner draws among its own, in private, and shares which of its candidates take part.
+
+
+def with_samples(party: Party, setup: Setup, t: int, round_: Round) -> Round:
+    """Return a round with the samples of columns; every owner samples its own features, in private.
+
+    Those of trees and levels are shared at once, those of nodes when the level is there.
+    """
+    params = setup.params
+    if not params.samples_columns or not setup.data.sizes.owners:  # nobody may have anything to split by
+        return round_
+    if params.colsample_bynode < 1:
+        return replace(round_, sample=partial(_share_node_sample, party, setup, t))
+    trees = params.trees_per_round
+    if params.colsample_bylevel == 1:
+        allowed = _share_sample(party, setup, (trees,), partial(column_sample, t=t))
+        return replace(round_, allowed=allowed)
+    roots = [(tree, 0) for tree in range(trees)]
+
+    def draw(party: Party, params: TrainParams, candidates: Candidates, key: str) -> Bits:
+        levels = range(params.max_depth)
+        return np.stack([node_sample(party, params, candidates, key, t, depth, roots) for depth in levels])
+
+    levels = _share_sample(party, setup, (params.max_depth, trees), draw)
+    return replace(round_, sample=lambda nodes, depth: levels[depth, np.array([tree for tree, _ in nodes])])
+
+
+def _share_sample(party: Party, setup: Setup, shape: Shape, draw: Callable[..., Bits]) -> Bit:
+    """Share which candidates take part in trees, or in their levels: (*shape, columns), owner by owner."""
+    sizes, pieces = setup.data.sizes, []
+    for owner in sizes.owners:
+        bits = None
+        if party.owner == owner and setup.data.candidates is not None and setup.mine is not None:
+            drawn = draw(party, setup.params, setup.data.candidates, setup.mine.sample_key)
+            bits = RingArray.encode(BIT, drawn)
+        pieces.append(share_bit(party, owner, (*shape, sizes.columns[owner - 1]), bits).secret)
+    return Bit(concatenate(pieces), owned=party.roster.owning_coordinator not in sizes.owners)
+
+
+def _share_node_sample(party: Party, setup: Setup, t: int, nodes: Nodes, depth: int) -> Bit:
+    """Share which candidates take part in each node of a level, (nodes, columns), all owners at once."""
+    sizes, candidates, own = setup.data.sizes, setup.data.candidates, {}
+    width = max(sizes.columns)  # the others are padded
+    if party.owner in sizes.owners and candidates is not None and setup.mine is not None:
+        drawn = node_sample(party, setup.params, candidates, setup.mine.sample_key, t, depth, nodes)
+        padded = np.zeros((len(nodes), width), np.uint8)
+        padded[:, : len(candidates)] = drawn
+        own = {sizes.owners.index(party.owner): RingArray.encode(BIT, padded)}
+    shared = share_each(party, sizes.owners, BIT, (len(nodes), width), own)
+    pieces = [shared[i][:, : sizes.columns[owner - 1]] for i, owner in enumerate(sizes.owners)]
+    return Bit(concatenate(pieces), owned=party.roster.owning_coordinator not in sizes.owners)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from mpfedxgb import reference
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.modes.none import tree as plain
-from mpfedxgb.modes.none.bounds import PlainRules
-from mpfedxgb.modes.none.tree import NO_SPLIT, PlainTable, _choose, grow_plain
+from mpfedxgb.modes.none.tree import NO_SPLIT, PlainRules, PlainTable, _choose, grow_plain
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.plain_kernels import FEATURE
 from mpfedxgb.tree.nodes import GrownLeaf, GrownSplit

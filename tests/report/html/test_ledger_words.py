@@ -9,7 +9,7 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.report.html import page_html
 from mpfedxgb.report.html.data import ReportData
-from mpfedxgb.report.html.ledger_words import split_by_side
+from mpfedxgb.report.html.page import split_by_side
 from support.pages import Element, parse
 from support.reports import facts, model
 

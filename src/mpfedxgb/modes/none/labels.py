@@ -23,8 +23,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.directions import directions_of
 from mpfedxgb.data.table import Table
-from mpfedxgb.modes.none.bounds import PlainRules
-from mpfedxgb.modes.none.tree import PlainLeaf, PlainTable, grow_plain
+from mpfedxgb.modes.none.tree import PlainLeaf, PlainRules, PlainTable, grow_plain
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import LocalRun
 from mpfedxgb.party.meter import Meter

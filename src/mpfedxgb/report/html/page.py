@@ -25,12 +25,19 @@ from mpfedxgb.boosting.metrics import METRICS, NO_METRIC
 from mpfedxgb.errors import printable
 from mpfedxgb.modes.facts import NONE_WARNING
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.report.html import costs, ledger_words, trees
+from mpfedxgb.report.html import costs, trees
 from mpfedxgb.report.html.data import ReportData
 from mpfedxgb.report.html.pictures import Curve, curve, shares
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+from collections.abc import Iterable
+
+from mpfedxgb.party.entries import Source
+from mpfedxgb.party.ledger import Reveal
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 
 STYLE, SUMMARY_STYLE, SCRIPT = "page.css", "summary.css", "live.js"
 
@@ -47,7 +54,7 @@ class Live:
 def page_html(data: ReportData, live: Live | None = None) -> str:
     """Return the report of a role; with `live`, as a page that renews itself."""
     shown, folded = trees.groups(trees.shown_trees(data))
-    leaving, arriving = ledger_words.split_by_side(data)
+    leaving, arriving = split_by_side(data)
     phases = data.spent.phases
     return render(
         "page.html",
@@ -64,7 +71,7 @@ def page_html(data: ReportData, live: Live | None = None) -> str:
         has_own_split=bool(trees.own_splits(data)),
         leaving=leaving,
         arriving=arriving,
-        receivers=ledger_words.receivers_of(data.ledger),
+        receivers=receivers_of(data.ledger),
         phase_bars=costs.phase_bars(phases),
         phase_rows=costs.phase_rows(phases),
         peer_rows=costs.peer_rows(data.spent.total),
@@ -170,3 +177,63 @@ def curves(data: ReportData) -> list[Curve]:
             by_metric.setdefault(name, {})[rows] = values
     drawn = [curve(name, lines, data.best_iteration) for name, lines in by_metric.items()]
     return [one for one in drawn if one is not None]
+
+
+# The ledger in plain words. All roles keep the same ledger, an entry for everything that anybody learns. Each entry
+# gets a sentence, and the side on which the reader stands: an entry *arrives* where the reader is its receiver, and it
+# *leaves* where it tells somebody else something that comes, alone or with others', from the reader.
+
+
+PARTICIPANTS = "participants"
+"""The receiver of what all participants learn."""
+
+_ENTRIES = {entry.value: entry for entry in Entry}
+
+
+def meaning_of(name: str, hides_rows: bool = False) -> str:
+    """Return what an entry is about, in words; one that nobody declared, of another version, keeps its name."""
+    entry = _ENTRIES.get(name)
+    if entry is None:
+        return name
+    return entry.sealed_meaning if hides_rows else entry.meaning
+
+
+def source_of(name: str) -> Source:
+    """Return from whom an entry comes; one that nobody declared counts as coming from everybody."""
+    entry = _ENTRIES.get(name)
+    return Source.ALL if entry is None else entry.source
+
+
+def split_by_side(data: ReportData) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Return what leaves the reader and what arrives: sentences, each with the number of values."""
+    leaving: dict[str, list[Reveal]] = {}
+    arriving: list[tuple[str, int]] = []
+    for entry in data.ledger:
+        if entry.receiver == data.role or (entry.receiver == PARTICIPANTS and data.number != COORDINATOR):
+            line = meaning_of(entry.name, data.mode.hides_rows), entry.count
+            if line not in arriving:  # a coordinator that brings columns is told as the one and as the other
+                arriving.append(line)
+        if _comes_from(data, source_of(entry.name)) and entry.receiver != data.role:
+            leaving.setdefault(entry.name, []).append(entry)
+    left = []
+    for name, entries in leaving.items():  # one sentence for several receivers, who all got the same
+        receivers = ["the other participants" if e.receiver == PARTICIPANTS else e.receiver for e in entries]
+        sentence = f"{meaning_of(name, data.mode.hides_rows)}: to {' and '.join(receivers)}"
+        left.append((sentence, max(entry.count for entry in entries)))
+    return left, arriving
+
+
+def _comes_from(data: ReportData, source: Source) -> bool:
+    if data.number == COORDINATOR or source is Source.RECEIVER:
+        return False
+    if source is Source.ACTIVE:
+        return data.number == ACTIVE
+    return source is not Source.AUXILIARIES or data.number != ACTIVE
+
+
+def receivers_of(ledger: Iterable[Reveal]) -> dict[tuple[str, int], list[str]]:
+    """Return who got what: receivers by the name and the number of values."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for entry in ledger:
+        found.setdefault((entry.name, entry.count), []).append(entry.receiver)
+    return found
