@@ -209,9 +209,21 @@ def measure_http(made: ServedTrial, clients: int, size: int, seconds: float) -> 
     }
 
 
+_HEAD = """
+| topology | each way | clients | rows | p50 | p99 | requests/s | a batch | clients' CPU | CPU ms a request: {} |
+|---|---|---|---|---|---|---|---|---|---|"""
+_LINE = (
+    "| {topology} | {delay_ms:g} ms | {clients} | {rows:,} | {p50_ms:.1f} ms | {p99_ms:.1f} ms | {per_second:.1f} | "
+    "{requests_per_batch:.1f} | {clients_cpu:.2f} | {roles} |"
+)
+"""As the documents have them; clients' CPU is in processors."""
+
+
 def over_http(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Measure all combinations that are asked for."""
     rows = []
+    if not args.json:
+        print(_HEAD.format(" / ".join(("coordinator", *ORGANISATIONS))))
     for topology in args.topology or TOPOLOGIES:
         for delay in args.delay:
             with served(topology, delay, args.trees or 100, args.depth or 6) as made:
@@ -223,11 +235,9 @@ def over_http(args: argparse.Namespace) -> list[dict[str, Any]]:
                         rows.append(row)
                         if not args.json:
                             print(
-                                "{topology:>4} +{delay_ms:g} ms, {clients:>2} clients of {rows} rows: p50 {p50_ms:.1f} "
-                                "ms, p99 {p99_ms:.1f} ms, {per_second:.0f} a second in batches of "
-                                "{requests_per_batch:.1f}; clients take {clients_cpu:.2f} processors".format(**row),
-                                "and roles, in ms a request,",
-                                ", ".join(f"{name} {ms:.1f}" for name, ms in row["roles_cpu_ms"].items()),
+                                _LINE.format(
+                                    **row, roles=" / ".join(f"{ms:.1f}" for ms in row["roles_cpu_ms"].values())
+                                ),
                                 flush=True,
                             )
     return rows

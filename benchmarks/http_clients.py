@@ -85,7 +85,7 @@ def main() -> int:
     args = parser.parse_args()
     found: dict[str, bool] = {}
     with served("mesh", 0.0, trees=5, depth=3, people=500) as made:
-        for folder in args.tools:
+        for folder in (tool.absolute() for tool in args.tools):  # schemathesis runs in another folder
             if (folder / "bin" / "schemathesis").exists():
                 found["schemathesis"] = by_schemathesis(made, folder / "bin" / "schemathesis")
             for name, program in (("kserve", KSERVE), ("mlflow", MLFLOW)):

@@ -13,6 +13,6 @@ def unlisted(name: str) -> Entry:
 
 
 def entries_in(run: Run, column: str = "to") -> list[Entry]:
-    """Return the names of which somebody is told in a kind of run, by a column of its table."""
+    """Return the names that somebody receives in a kind of run, by a column of its table."""
     place = run.columns.index(column)
     return [name for name in Entry if any(line.run is run and line.to[place] for line in name.lines)]

@@ -8,7 +8,7 @@ Of a scoring session's batches the first has a line, and after it the first of e
 to is in a small file beside the record, written again after each of them, until a line says the same. So a session of
 many batches costs a line an hour, and yet nothing that was answered is missing.
 
-Whatever happens to the process, the record lacks at most what the round or batch under way had revealed, and it shows
+If the process is killed, the record lacks at most what the round or batch under way had revealed, and it shows
 that one was under way.
 
 A participant goes no further than its record. The coordinator, on whose record nobody depends, warns and goes on.

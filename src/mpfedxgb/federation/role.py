@@ -165,7 +165,7 @@ def train(
     observer : Observer or None
         Hears of every finer step, besides the record.
     callback : function, object in XGBoost's form, or None
-        At the active participant, told of every round.
+        At the active participant, called after every boosting round.
     client : distributed.Client or None
         The Dask cluster that the rows live on; if None, that of [workers], if there is one.
     is_trial : bool

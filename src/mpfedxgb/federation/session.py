@@ -7,7 +7,7 @@ One process at a time is in a participant's state folder. The lock is the system
 process that holds it, however that ends; the file stays, and says who holds it, or held it last. Commands that only
 read, such as record, report and doctor, do not take it.
 
-A signal ends a role as an error in its main thread, however that waits, so that peers are told first.
+A signal ends a role as an error in its main thread, however that waits, so that peers hear of it first.
 
 Python runs handlers in the main thread, between two of its steps. A signal that the system hands to another thread, or
 that comes just before the main thread begins to wait for a lock, does not wake it: it would wait on, for hours where
@@ -125,7 +125,7 @@ def open_transport(settings: RoleSettings, timeout: float, serves: bool = False,
 
 
 class Stopper(Observer):
-    """Lets another thread end a session: the peers are told why, and nobody here waits for them any more."""
+    """Lets another thread end a session: the peers receive the reason, and nobody here waits for them any more."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
@@ -217,7 +217,7 @@ def _run(
     prepare: Prepare[T],
     observer: Observer,
 ) -> Outcome[T]:
-    """Run one attempt, with an entry in this role's record from its beginning to its end, whatever that is."""
+    """Run one attempt, with an entry in this role's record from its beginning to its end."""
     outcome: Outcome[T] = Outcome(settings.role.name, Meter(), Ledger())
     try:
         work = meet(settings, transport, proposal, prepare)
@@ -358,7 +358,7 @@ class _Main:
 
 @contextmanager
 def stopping_on_signals(to_the_end: bool = False) -> Iterator[None]:
-    """Turn SIGTERM and SIGINT inside into StoppedError, so that peers are told before this role ends.
+    """Turn SIGTERM and SIGINT inside into StoppedError, so that peers hear of it before this role ends.
 
     After `ignore_stops` they change nothing any more; `to_the_end` of the process, not only of the block.
     """

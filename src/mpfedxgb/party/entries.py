@@ -162,7 +162,7 @@ class Entry(StrEnum):
         _in(Run.SCORING,
             "rows, trees of the model, how many rounds are used, whether weights are shared, whether all trees have "
             "to be used", *EVERYONE))
-    # Whatever P_1 brings as leaf weights is summed: with weights that it chose for that, the number says which leaf of
+    # What P_1 brings as leaf weights is summed: with weights that it chose for that, the number says which leaf of
     # every tree the row is in.
     PREDICTION = ("prediction of a row, at most all its leaves",
         ("the prediction of each scored row, from which its leaves may be worked out",

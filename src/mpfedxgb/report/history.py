@@ -39,7 +39,7 @@ _ABOUT: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(slots=True)
 class Attempt:
-    """What the record says of one attempt; `content` is empty where nothing was written before it was killed."""
+    """What the record says of one attempt; `content` is empty if nothing was written before it was killed."""
 
     entry: str
     content: dict[str, Any] = field(default_factory=dict, repr=False)

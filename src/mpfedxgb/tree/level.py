@@ -149,7 +149,7 @@ Nodes = Sequence[tuple[int, int]]
 class Round:
     """What belongs to the trees of one round: a label, the constants, and the columns left out of the sample, hidden.
 
-    `allowed` has one bit per tree and candidate, (trees, columns), or is None where all columns take part. Where levels
+    `allowed` has one bit per tree and candidate, (trees, columns), or is None if all columns take part. Where levels
     or nodes have samples of their own, `sample` has one bit per node and candidate, by nodes and their depth.
     """
 

@@ -49,6 +49,13 @@ class Marks:
     owned: bool = True
 
 
+Groups = dict[int, list[tuple[int, Places, list[tuple[int, Places]]]]]
+"""By how many marks there are, what the trees alone decide: leaves of one class that the same marks mark.
+
+The class, the leaves, and which marks, with the leaves' places among those that each marks.
+"""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
     """What serves all rows: trees in use with their outlines, masked leaf weights; `alone`, what single leaves add.
@@ -60,6 +67,7 @@ class Prepared:
     used: Used
     weights: Secret | None
     alone: npt.NDArray[np.int64] = field(repr=False)
+    groups: Groups = field(default_factory=dict, repr=False)
 
 
 def secure_predict(
@@ -102,7 +110,9 @@ def predict_prepared(party: Party, ready: Prepared, scorer: Scorer | None, rows:
     if ready.weights is None:
         return np.repeat(ready.alone[:, None], rows, axis=1) if party.is_active else None
     with party.phase("predict"):
-        sums = predict_rows(party, scorer, ready.used, ready.weights, ready.classes, rows, Entry.PREDICTION)
+        sums = predict_rows(
+            party, scorer, ready.used, ready.weights, ready.classes, rows, Entry.PREDICTION, ready.groups
+        )
     return None if sums is None else sums + ready.alone[:, None]
 
 
@@ -156,12 +166,21 @@ def _share_kept_shares(party: Party, scorer: Scorer | None, used: Used) -> Secre
 
 
 def predict_rows(
-    party: Party, scorer: Scorer | None, used: Used, weights: Secret, classes: int, rows: int, name: Entry
+    party: Party,
+    scorer: Scorer | None,
+    used: Used,
+    weights: Secret,
+    classes: int,
+    rows: int,
+    name: Entry,
+    groups: Groups | None = None,
 ) -> npt.NDArray[np.int64] | None:
     """Return the sums of secret leaf weights per class and row to the active participant, chunk by chunk.
 
-    `weights` lists the leaves of the used trees in the order of their nodes. Reveals: `name` to the active participant.
+    `weights` lists the leaves of the used trees in the order of their nodes; `groups` is kept for other rows of the
+    same trees. Reveals: `name` to the active participant.
     """
+    groups = {} if groups is None else groups
     tuning = party.settings.tuning
     step = max(8, tuning.leaf_elements // _count_leaves(used) // 8 * 8)
     sums = []
@@ -170,7 +189,9 @@ def predict_rows(
         marks = _share_marks(party, scorer, used, chunk)
         if len(marks) > 1 and _direct_bytes(used, chunk) > tuning.direct_bytes:
             marks = [_all_of(party, marks)]  # Eq. 13
-        part = _sum_weights(party, used, marks, weights, classes, chunk.stop - chunk.start)  # Eq. 13-14
+        if len(marks) not in groups:
+            groups[len(marks)] = list(_groups(used, marks))
+        part = _sum_weights(party, groups[len(marks)], marks, weights, classes, chunk.stop - chunk.start)  # Eq. 13-14
         sums.append(reveal(party, part, ACTIVE, name))
     return np.concatenate([part.decode() for part in sums], axis=1) if party.is_active else None
 
@@ -230,11 +251,18 @@ def _all_of(party: Party, marks: list[Marks]) -> Marks:
     return marks[0]
 
 
-def _sum_weights(party: Party, used: Used, marks: Sequence[Marks], weights: Secret, classes: int, rows: int) -> Shares:
+def _sum_weights(
+    party: Party,
+    groups: Sequence[tuple[int, Places, list[tuple[int, Places]]]],
+    marks: Sequence[Marks],
+    weights: Secret,
+    classes: int,
+    rows: int,
+) -> Shares:
     """Return shares of the sums of the true leaves' weights, (classes, rows); all have marked those (Eq. 14)."""
     batch, class_of = [], []
-    for k, by, where in _groups(used, marks):
-        bits = tuple(_bit(marks[i], where, rows) for i in by)
+    for k, where, by in groups:
+        bits = tuple(_bit(marks[i], places, rows) for i, places in by)
         batch.append(BitProduct(bits, weights[where].reshape(-1, 1), axis=0))
         class_of.append(k)
     sums = [to_shares(party, public_secret(party, VECTOR, np.zeros((1, rows), np.int64))) for _ in range(classes)]
@@ -245,8 +273,8 @@ def _sum_weights(party: Party, used: Used, marks: Sequence[Marks], weights: Secr
     return concatenate_shares(sums, axis=0)
 
 
-def _groups(used: Used, marks: Sequence[Marks]) -> Iterator[tuple[int, list[int], Places]]:
-    """Yield leaves of one class that the same marks mark: the class, which marks, and the leaves, by the first leaf."""
+def _groups(used: Used, marks: Sequence[Marks]) -> Iterator[tuple[int, Places, list[tuple[int, Places]]]]:
+    """Yield `Groups` of some marks, by the first leaf."""
     class_of = np.repeat([o.class_index for _, o in used], [o.leaves for _, o in used])
     marked = np.zeros((len(marks), len(class_of)), bool)
     for own, some in zip(marked, marks, strict=True):
@@ -256,12 +284,14 @@ def _groups(used: Used, marks: Sequence[Marks]) -> Iterator[tuple[int, list[int]
         group = np.unique(2 * group + own, return_inverse=True)[1]
     firsts = np.sort(np.unique(group, return_index=True)[1])
     for first in firsts.tolist():
-        yield int(class_of[first]), np.flatnonzero(marked[:, first]).tolist(), np.flatnonzero(group == group[first])
+        where = np.flatnonzero(group == group[first])
+        by = np.flatnonzero(marked[:, first]).tolist()
+        yield int(class_of[first]), where, [(i, _index(marks[i], where)) for i in by]
 
 
-def _bit(marks: Marks, where: Places, rows: int) -> Bit:
-    """Return marks of some leaves as one bit per leaf and row."""
-    some = marks.bits[_index(marks, where)]
+def _bit(marks: Marks, places: Places, rows: int) -> Bit:
+    """Return some of the marks as one bit per leaf and row."""
+    some = marks.bits[places]
     return Bit(Secret(unpack(some.masked, rows), unpack(some.mask, rows)), marks.owned)
 
 
@@ -302,7 +332,7 @@ class Agreed:
 def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None) -> Agreed:
     """Agree on rows, trees and who holds the weights; `rounds`, the active participant's, limits the trees in use.
 
-    Everyone's model and table decide: what it said itself it finds in what it is told (`tell_everyone`), and all agree.
+    Everyone's model and table decide: it finds its own words in what it receives (`tell_everyone`), and all agree.
     Rounds: 2. Reveals: ROWS_TO_SCORE and TREE_SHAPE to everyone.
     """
     mine = None
