@@ -593,6 +593,7 @@ def test_unknown_parameters_are_refused() -> None:
         ("seed", "it is called random_state here"),
         ("verbose", "verbose is no parameter of the estimator; it is an argument of fit"),
         ("class_weight", r"no parameter class_weight: .*sample_weight=.*compute_sample_weight"),
+        ("num_class", "there is no parameter num_class: classes are counted in the labels; leave it out"),
         ("nthread", "it is called n_jobs here"),
         ("device", "device is not supported: everything runs on the CPU"),
         ("tree_method", "tree_method is not supported: there is one method"),
