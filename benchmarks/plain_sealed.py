@@ -222,5 +222,5 @@ def _like(plain: PlainBoosting, m: int, data: pd.DataFrame) -> Table:
 
 def joined_weights(parts: Sequence[PartialModel]) -> list[list[int]]:
     """Return every tree's leaf weights as integers in the units of the active participant, in the order of `join`."""
-    whole = join([replace(part, weight_bits=WEIGHT_BITS) for part in parts])  # as if these were its own units
+    whole = join([replace(part, leaf_scale_bits=WEIGHT_BITS) for part in parts])  # as if these were its own units
     return [[node.weight or 0 for node in tree if isinstance(node, Leaf)] for tree in whole.trees]

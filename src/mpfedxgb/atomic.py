@@ -154,7 +154,7 @@ def _sync_folder(folder: int) -> None:
 def lock_file(file: int, waits: bool = False) -> None:
     """Lock an open file for as long as this process has it open.
 
-    Raises OSError where that cannot be, and a BlockingIOError, unless it `waits`, while another process has the lock.
+    Raises OSError if that cannot be, and a BlockingIOError, unless it `waits`, while another process has the lock.
     """
     try:
         import fcntl  # not on every system

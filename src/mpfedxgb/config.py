@@ -190,7 +190,7 @@ class SessionSettings:
     max_queued_bytes : int
         Back-pressure: how many bytes may wait for one receiver before the sender has to wait.
     link : Link
-        What lies between the roles. The active participant's counts, who announces it: all roles plan for it.
+        Latency and bandwidth between the roles. The active participant announces its own: all roles plan for it.
     topology : str
         How participants are connected, "star" or "mesh"; the same at all roles.
     insecure_seed : int or None

@@ -29,8 +29,8 @@ A stop comes with a signal, anywhere: in this package, in Python's own library. 
 Exception, or takes it for trouble of its own. So a stop is none, as KeyboardInterrupt is none.
 
 The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. There
-are four exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; of a checkpoint
-or a spool that fails, and of a role's own workers, they are not told where it is; and of a lack of room they are told
+are four exceptions. Of a DataError other roles learn the kind only, as of errors that are not ours; of a checkpoint
+or a spool that fails, and of a role's own workers, they do not learn where it is; and of a lack of room they learn
 what is needed, which they can compute themselves, and not what the machine has.
 
 Roles tell each other an error's kind, a name in this tree or MemoryError, beside its text. Programs go by the kind; the

@@ -12,7 +12,7 @@ comes of `decimal`, as the sigmoid's table does: results are the same on every m
 
 **Range.** exp(rate high) is just below 2^10. A segment is the narrowest power of two with which the range has a width
 of 24 or more in rate x: below it exp is less than 0.7 u, and e is 0 there and in the first segment. Above, e is what it
-is at high - 1. Units are to be chosen so that 2^10 is far above all that has to be told apart.
+is at high - 1. Units are to be chosen so that 2^10 is far above all that has to be distinguished.
 
 **Error.** |e 2^-places - exp(rate x)| is at most 2^-places and, relative to exp(rate x), 2^-22.4 for a rate of 1, or
 2^-20.6 for any from 2^-5 to 1: a^3 / 24 is what a quadratic leaves of the cubic term, with a = 1/64 for a rate of 1 and

@@ -28,7 +28,7 @@ _LARGE = 1 << 27
 
 
 def free_memory(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int | None:
-    """Return how many bytes more this process may take; None where the system does not tell.
+    """Return how many bytes more this process may take; None if the system does not tell.
 
     What the machine has available, what the control groups of this process leave, and what its own limit of address
     space does.
@@ -39,7 +39,7 @@ def free_memory(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int | None:
 
 
 def used_memory(proc: Path = _PROC) -> int:
-    """Return how many bytes this process has taken, without pages of files; 0 where the system does not tell."""
+    """Return how many bytes this process has taken, without pages of files; 0 if the system does not tell."""
     return _anonymous(proc) or 0
 
 
@@ -68,7 +68,7 @@ def give_back(count: int) -> None:
 
 
 def free_disk(folder: Path) -> int | None:
-    """Return how many bytes a folder has room for, which may yet have to be made; None where that cannot be told."""
+    """Return how many bytes a folder has room for, which may yet have to be made; None if that cannot be told."""
     try:
         there = next(f for f in (folder.absolute(), *folder.absolute().parents) if f.is_dir())
         return shutil.disk_usage(there).free

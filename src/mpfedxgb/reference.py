@@ -245,19 +245,21 @@ def leaf_weight(
     f_h: int,
     reg_lambda: float,
     learning_rate: float,
-    weight_bits: int,
+    leaf_scale_bits: int,
     reg_alpha: float = 0.0,
     max_delta_step: float = 0.0,
 ) -> int:
-    """Return rint(learning_rate * w * 2^weight_bits), w = -T / (H + lambda) exactly (Eq. 4); 0 if that is 0."""
+    """Return rint(learning_rate * w * 2^leaf_scale_bits), w = -T / (H + lambda) exactly (Eq. 4); 0 if that is 0."""
     w = _exact_weight(leaf.G, leaf.H, f_g, f_h, reg_lambda, reg_alpha, max_delta_step)
-    return round(w * Fraction(learning_rate) * (1 << weight_bits))
+    return round(w * Fraction(learning_rate) * (1 << leaf_scale_bits))
 
 
-def held_leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, rules: Rules, learning_rate: float, weight_bits: int) -> int:
+def held_leaf_weight(
+    leaf: RefLeaf, f_g: int, f_h: int, rules: Rules, learning_rate: float, leaf_scale_bits: int
+) -> int:
     """Return the same of a constrained tree: w as the integers have it, within the leaf's bounds."""
     w = weight(leaf.G, leaf.H, rules, leaf.bounds) * Fraction(2) ** (f_h - f_g)
-    return round(w * Fraction(learning_rate) * (1 << weight_bits))
+    return round(w * Fraction(learning_rate) * (1 << leaf_scale_bits))
 
 
 def is_held(node: RefNode, rules: Rules) -> bool:

@@ -186,10 +186,11 @@ def test_another_objective(fitted: FedXGBClassifier) -> None:
 
 def test_parts_that_do_not_fit_together(fitted: FedXGBClassifier) -> None:
     """A part is missing, or what is given are no parts."""
-    parts: list[list[PartialModel]] = [fitted.partial_models_[:1], []]
-    for some, message in zip(parts, ("the part of telecom is missing", "xgb_model is a list"), strict=True):
-        with pytest.raises(MpfedxgbError, match=message):
-            estimator("binary", 1).fit(halves(X), labels(X, "binary"), xgb_model=some)
+    nothing: list[PartialModel] = []
+    with refused(MpfedxgbError, "missing", "telecom"):
+        estimator("binary", 1).fit(halves(X), labels(X, "binary"), xgb_model=fitted.partial_models_[:1])
+    with refused(MpfedxgbError, "type", "xgb_model", "list"):
+        estimator("binary", 1).fit(halves(X), labels(X, "binary"), xgb_model=nothing)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import RFE, SelectFromModel
@@ -132,7 +131,7 @@ def test_parameters() -> None:
     X = pd.DataFrame(numbers()[:, :2], columns=["a", "b"])
     model.set_params(**QUICK).fit(X, X["a"] > 0)
     assert not hasattr(clone(model), "partial_models_")
-    with pytest.raises(ValueError, match="max_leaves"):
+    with refused(SettingsError, "refused", "max_leaves"):
         model.set_params(max_leaves=8)
 
 

@@ -10,7 +10,7 @@ import pytest
 from mpfedxgb.boosting import PartialModel
 from mpfedxgb.boosting.metrics import first_judged, limited_to, read_range, rounds_of
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import Code, SettingsError
 from mpfedxgb.tree.nodes import Dummy, Leaf
 from support.refusals import refused
 
@@ -44,10 +44,13 @@ def test_ranges_that_the_model_does_not_have(given: tuple[int, int]) -> None:
         read_range(given, ACTIVE)
 
 
-@pytest.mark.parametrize("given", [3, (1,), (0, 1, 2), "ab", (0, 1.5), (True, 2)])
-def test_things_that_are_no_ranges(given: Any) -> None:
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [(3, "type"), ((1,), "type"), ((0, 1, 2), "type"), ("ab", "type"), ((0, 1.5), "value"), ((True, 2), "value")],
+)
+def test_things_that_are_no_ranges(given: Any, code: Code) -> None:
     """Are refused with an example."""
-    with pytest.raises(SettingsError, match=r"iteration_range=.*give \(begin, end\)"):
+    with refused(SettingsError, code, "iteration_range", given):
         read_range(given, ACTIVE)
 
 

@@ -17,7 +17,7 @@ from scipy import sparse
 from mpfedxgb.data import Column, Table
 from mpfedxgb.errors import DataError, UserError, public_reason
 from support.property_tests import examples
-from support.refusals import refused
+from support.refusals import ANY, Expected, refused
 
 NAN = float("nan")
 READ: dict[str, tuple[Any, list[float]]] = {
@@ -161,28 +161,28 @@ def test_table_without_columns_has_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("data", "expected"),
     [
-        (pd.DataFrame({"a": []}), "bank: the table has no rows; at least one row"),
-        (np.empty((0, 3)), "bank: the table has no rows"),
-        (np.array([1, 2]), r"bank: expected 2D array \(rows, columns\), got 1D array.*reshape"),
-        (None, "bank: expected 2D array"),
-        (np.array([[1j]]), "bank: Complex data not supported; split it into real columns"),
-        (sparse.csr_matrix([[1j]]), "bank: Complex data not supported"),
-        (sparse.coo_array([1.0, 2.0]), "expected 2D array"),
-        (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]), "bank: column names occur twice: a; rename or drop"),
-        (pd.DataFrame([[1, 2]], columns=[1, "1"]), "bank: column names occur twice: 1; rename or drop"),
+        (pd.DataFrame({"a": []}), ("few", "bank", 0)),
+        (np.empty((0, 3)), ("few", "bank", 0)),
+        (np.array([1, 2]), ("type", "bank", 1)),
+        (None, ("type", "bank", 0)),
+        (np.array([[1j]]), ("type", "bank", None)),
+        (sparse.csr_matrix([[1j]]), ("type", "bank", None)),
+        (sparse.coo_array([1.0, 2.0]), ("type", "bank", 1)),
+        (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]), ("duplicate", "bank", ANY)),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), ("duplicate", "bank", ANY)),
         (
             pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])),
-            "bank: column names have several levels",
+            ("type", "bank", None),
         ),
-        ([[1, 2], [3]], "bank: not a table .*; give columns, or rows, of equal length"),
-        ({"a": [1, 2], "b": [1]}, "bank: not a table .*; give columns, or rows, of equal length"),
+        ([[1, 2], [3]], ("mismatch", "bank", None)),
+        ({"a": [1, 2], "b": [1]}, ("mismatch", "bank", None)),
     ],
 )
-def test_refused_tables(data: Any, message: str) -> None:
+def test_refused_tables(data: Any, expected: Expected) -> None:
     """What is not a table is refused with its owner's name and a remedy."""
-    with pytest.raises(DataError, match=message):
+    with refused(DataError, *expected):
         Table.read(data, "bank")
 
 
@@ -268,21 +268,23 @@ def test_match_orders_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "categories", "message"),
+    ("names", "categories", "expected"),
     [
-        (["x", "y", "age"], {}, "bank: the table lacks age; give the columns of the training table"),
-        (["x"], {}, "bank: the table has unknown y"),
-        (["x", "age", "sex"], {}, "bank: the table lacks age, sex and has unknown y"),
+        (["x", "y", "age"], {}, ("mismatch", "bank", None)),
+        (["x"], {}, ("mismatch", "bank", None)),
+        (["x", "age", "sex"], {}, ("mismatch", "bank", None)),
         (
             ["x", "y"],
             {"y": ("a",)},
-            "bank: column 'y' holds numbers here and categories in the training table; convert one",
+            ("mismatch", "y", "numbers"),
         ),
     ],
 )
-def test_match_refuses_other_columns(names: list[str], categories: dict[str, tuple[str, ...]], message: str) -> None:
+def test_match_refuses_other_columns(
+    names: list[str], categories: dict[str, tuple[str, ...]], expected: Expected
+) -> None:
     """Missing and unknown columns, and numbers instead of categories, are named."""
-    with pytest.raises(DataError, match=message):
+    with refused(DataError, *expected):
         Table.read({"x": [1], "y": [2]}, "bank").match(names, categories)
 
 

@@ -19,7 +19,7 @@ from mpfedxgb.federation.settings.role import RoleSettings
 from mpfedxgb.federation.settings.toml import LARGEST_FILE
 from mpfedxgb.schema.settings import TABLES
 from mpfedxgb.transport.transport import Address, parse_address
-from support.refusals import ANY, refused
+from support.refusals import ANY, Expected, refused
 from support.role_files import ROLES, Content, Raw, full, least, to_toml, write
 
 
@@ -200,7 +200,7 @@ class TestSecrets:
         """It is refused with the way to do it, and the message does not repeat it."""
         content = least("bank")
         content["tls"][key] = "correct horse"
-        with pytest.raises(SettingsError, match=rf"\[tls\] {key} .*variable") as caught:
+        with refused(SettingsError, "value" if key == "passphrase_env" else "refused", f"tls.{key}") as caught:
             RoleSettings.from_dict(content)
         assert "horse" not in str(caught.value)
 
@@ -241,26 +241,26 @@ class TestMesh:
         assert list(settings.peers()) == ["coordinator", "bank", *AUXILIARIES][: settings.number]
 
     @pytest.mark.parametrize(
-        ("role", "changes", "says"),
+        ("role", "changes", "expected"),
         [
-            ("telecom", {"listen": None}, r"\[network\] listen is missing"),
-            ("post", {"listen": "0.0.0.0:1"}, "post is the last participant, dials all others and never listens"),
-            ("retail", {"peers": None}, r'peers lacks telecom; in a mesh retail dials them: add telecom = "host:port"'),
-            ("post", {"peers": {"telecom": "x:1"}}, r"peers lacks retail; .*below \[network.peers\]"),
-            ("retail", {"peers": {"post": "x:1"}}, r"\[network.peers\] post is refused: retail is not to dial post"),
-            ("retail", {"peers": {"bank": "x:1"}}, "coordinator and active are keys of"),
-            ("retail", {"peers": {"telecon": "x:1"}}, 'has no key "telecon"; did you mean telecom?'),
-            ("retail", {"peers": {"telecom": "0.0.0.0:1"}}, r"\[network.peers\] telecom .* cannot be dialled"),
-            ("retail", {"peers": {"telecom": "x"}}, r'\[network.peers\] telecom = "x" is not an address'),
-            ("retail", {"peers": "x:1"}, "peers = .* is not a table; write"),
-            ("bank", {"peers": {"telecom": "x:1"}}, "only auxiliary participants of a mesh dial each other"),
-            ("retail", {"topology": "star", "listen": None}, "take .network.peers. out, or set topology = mesh"),
-            ("retail", {"topology": "ring"}, 'topology = "ring" is not known; it is one of star, mesh'),
+            ("telecom", {"listen": None}, ("missing", "network.listen", None)),
+            ("post", {"listen": "0.0.0.0:1"}, ("place", "network.listen", "0.0.0.0:1")),
+            ("retail", {"peers": None}, ("missing", "network.peers", None)),
+            ("post", {"peers": {"telecom": "x:1"}}, ("missing", "network.peers", None)),
+            ("retail", {"peers": {"post": "x:1"}}, ("missing", "network.peers", None)),
+            ("retail", {"peers": {"bank": "x:1"}}, ("missing", "network.peers", None)),
+            ("retail", {"peers": {"telecon": "x:1"}}, ("missing", "network.peers", None)),
+            ("retail", {"peers": {"telecom": "0.0.0.0:1"}}, ("value", "network.peers.telecom", "0.0.0.0:1")),
+            ("retail", {"peers": {"telecom": "x"}}, ("value", "network.peers.telecom", "x")),
+            ("retail", {"peers": "x:1"}, ("type", "network.peers", "x:1")),
+            ("bank", {"peers": {"telecom": "x:1"}}, ("place", "network.peers", ANY)),
+            ("retail", {"topology": "star", "listen": None}, ("place", "network.peers", ANY)),
+            ("retail", {"topology": "ring"}, ("choice", "network.topology", "ring")),
         ],
     )
-    def test_what_is_incomplete_is_refused(self, role: str, changes: dict[str, Any], says: str) -> None:
+    def test_what_is_incomplete_is_refused(self, role: str, changes: dict[str, Any], expected: Expected) -> None:
         """With the role, the key and what to do."""
-        with pytest.raises(SettingsError, match=says):
+        with refused(SettingsError, *expected):
             RoleSettings.from_dict(meshed(role, **changes))
 
     def test_mpi_needs_no_addresses(self) -> None:
@@ -355,19 +355,19 @@ class TestMessages:
         assert str(caught.value).startswith(str(path))
 
     @pytest.mark.parametrize(
-        ("role", "table", "why"),
+        ("role", "table"),
         [
-            ("coordinator", "data", "holds no data"),
-            ("coordinator", "align", "has no part in that"),
-            ("telecom", "label", "only bank, the active participant"),
-            ("bank", "scoring", "only auxiliary participants are asked"),
-            ("coordinator", "scoring", "only auxiliary participants are asked"),
+            ("coordinator", "data"),
+            ("coordinator", "align"),
+            ("telecom", "label"),
+            ("bank", "scoring"),
+            ("coordinator", "scoring"),
         ],
     )
-    def test_tables_of_other_roles(self, role: str, table: str, why: str) -> None:
-        """What a role cannot have is refused with the reason."""
+    def test_tables_of_other_roles(self, role: str, table: str) -> None:
+        """What a role cannot have is refused by name."""
         content = full(role) | {table: (full("bank") | full("telecom"))[table]}
-        with pytest.raises(SettingsError, match=rf"\[{table}\] does not belong here: .*{why}"):
+        with refused(SettingsError, "place", table):
             RoleSettings.from_dict(content)
 
     def test_everything_wrong_is_in_one_error(self, tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ class TestMessages:
         content["session"]["name"] = "../x"
         content["training"]["weighted"] = False
         content["data"] |= {"features": ["customer"], "predictions": "out.xlsx"}
-        with pytest.raises(SettingsError, match=r"^the settings: \(1\) .*; \(2\) ") as caught:
+        with refused(SettingsError, "value", "session.name", "../x") as caught:
             RoleSettings.from_dict(content)
         named = {fault.parameter for fault in caught.value.faults}
         assert named == {
@@ -678,9 +678,10 @@ class TestMalformed:
         """Values that no file can hold are refused too."""
         for table, keys in full(role).items():
             for key in keys:
-                with pytest.raises(SettingsError, match=rf"\[{table}\] {key}\b"):
+                with pytest.raises(SettingsError) as caught:
                     RoleSettings.from_dict(changed(role, table, key, value))
-            with pytest.raises(SettingsError, match=table):
+                assert f"{table}.{key}" in {fault.parameter.removesuffix("[0]") for fault in caught.value.faults}
+            with refused(SettingsError, "type", table):
                 RoleSettings.from_dict({**full(role), table: value})
 
     def test_files_that_are_none(self, tmp_path: Path) -> None:
@@ -690,6 +691,6 @@ class TestMalformed:
         with refused(SettingsError, "type", ANY):
             RoleSettings.from_toml(tmp_path)
         for name in ("a\0b", "x" * 5000):
-            with pytest.raises(SettingsError, match="cannot read the settings file"):
+            with refused(SettingsError, "file", name):
                 RoleSettings.from_toml(tmp_path / name)
         assert not list(tmp_path.iterdir())

@@ -14,7 +14,7 @@ from mpfedxgb.boosting.scales import UNKNOWN, plan
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.modes.sealed.encoding import SealedLabels, plain_gradients, sealed_rules
 from mpfedxgb.party import ACTIVE, COORDINATOR
-from mpfedxgb.party.entries import Entry, Run, entries_in
+from mpfedxgb.party.entries import Entry, Run
 from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
@@ -22,6 +22,7 @@ from mpfedxgb.training.setup import ROOM
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike
+from support.names import entries_in
 from support.received import operation, p_outside_ledger, secret_symbols
 from support.sealed_trainings import (
     KINDS,

@@ -45,7 +45,7 @@ def assert_lossless(record: Recorded, seed: int = SEED) -> SealedAnswer:
     answer = sealed_answer(training, seed, rounds=len(record.margins))
 
     assert list(join(parts).trees) == answer.trees[:kept]
-    assert parts[0].weight_bits == answer.encoded.places
+    assert parts[0].leaf_scale_bits == answer.encoded.places
     assert joined_weights(parts) == answer.weights[:kept]
     for t, margins in record.margins.items():
         np.testing.assert_array_equal(margins, answer.margins[t - 1])
@@ -122,9 +122,9 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
     told: list[Ints] = []
     see = Active.see_evaluation
 
-    def hear(active: Active, sums: Ints, weight_bits: int) -> None:
+    def hear(active: Active, sums: Ints, leaf_scale_bits: int) -> None:
         told.append(sums)
-        see(active, sums, weight_bits)
+        see(active, sums, leaf_scale_bits)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Active, "see_evaluation", hear)

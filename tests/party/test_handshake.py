@@ -16,6 +16,7 @@ from contracts.transport_contract import Call
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import PROTOCOLS, Link, SessionSettings
 from mpfedxgb.errors import (
+    Code,
     FederationError,
     HandshakeError,
     MissingPeerError,
@@ -33,7 +34,7 @@ from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport import Kind, MemoryHub, decode
 from patience import patience
 from support.names import unlisted
-from support.refusals import refused
+from support.refusals import ANY, Expected, refused
 
 ROSTER = Roster.numbered(3)
 WAIT = 30.0
@@ -384,45 +385,45 @@ NONCE = bytes(NONCE_BYTES)
 
 
 @pytest.mark.parametrize(
-    ("arrays", "message"),
+    ("arrays", "expected"),
     [
-        ([b"\xff", NONCE], "P1 sent a greeting that cannot be read"),
-        ([b"[1]", NONCE], "P1 sent a greeting that cannot be read"),
-        ([b"7", NONCE], "P1 sent a greeting that cannot be read"),
-        ([b"[" * 100_000, NONCE], "P1 sent a greeting that cannot be read"),
-        ([greeting()], "P1 sent a greeting that cannot be read"),
-        ([greeting(), NONCE, NONCE], "P1 sent a greeting that cannot be read"),
-        ([b"{}", NONCE], "do not agree on the session"),
-        ([b"[]", NONCE], "do not agree on the session"),
-        ([greeting(session="other"), NONCE], "do not agree on the session"),
-        ([greeting(session=["local"]), NONCE], "do not agree on the session"),
-        ([greeting(parameters=0), NONCE], "do not agree on the parameters"),
-        ([greeting(roster=["coordinator", "P2", "P1"]), NONCE], "do not agree on the roster"),
+        ([b"\xff", NONCE], ("damaged", "greeting", "P1")),
+        ([b"[1]", NONCE], ("damaged", "greeting", "P1")),
+        ([b"7", NONCE], ("damaged", "greeting", "P1")),
+        ([b"[" * 100_000, NONCE], ("damaged", "greeting", "P1")),
+        ([greeting()], ("damaged", "greeting", "P1")),
+        ([greeting(), NONCE, NONCE], ("damaged", "greeting", "P1")),
+        ([b"{}", NONCE], ("mismatch", "session", "P1")),
+        ([b"[]", NONCE], ("mismatch", "session", "P1")),
+        ([greeting(session="other"), NONCE], ("mismatch", "session", "P1")),
+        ([greeting(session=["local"]), NONCE], ("mismatch", "session", "P1")),
+        ([greeting(parameters=0), NONCE], ("mismatch", "parameters", "P1")),
+        ([greeting(roster=["coordinator", "P2", "P1"]), NONCE], ("mismatch", "roster", "P1")),
         *(
-            ([greeting(protocols=spoken), NONCE], "P1 speaks the protocols .*, coordinator speaks ")
+            ([greeting(protocols=spoken), NONCE], ("version", "protocols", ANY))
             for spoken in ([99], [], None, "2", "\x1b[2J", 2, ["2"], [[2]], {"2": 2}, [2.5], [99] * 1000)
         ),
         *(
-            ([greeting(attempt=attempt), NONCE], "P1 sent a greeting that cannot be read")
+            ([greeting(attempt=attempt), NONCE], ("damaged", "greeting", "P1"))
             for attempt in (0, -1, True, "1", 1.0, None, [1], 1 << 62)
         ),
         *(
-            ([greeting(max_frame_bytes=limit), NONCE], "P1 sent a greeting that cannot be read")
+            ([greeting(max_frame_bytes=limit), NONCE], ("damaged", "greeting", "P1"))
             for limit in (0, 1023, True, "1024", 4096.0, None, [4096], 1 << 62)
         ),
         *(
-            ([greeting(commitment=text), NONCE], "P1 sent a greeting that cannot be read")
+            ([greeting(commitment=text), NONCE], ("damaged", "greeting", "P1"))
             for text in ("", "00" * 31, "00" * 33, "0" * 63, "zz" * 32, None, 0, ["00" * 32])
         ),
-        ([greeting(), NONCE[1:]], "P1 sent a nonce of 15 bytes instead of 16"),
+        ([greeting(), NONCE[1:]], ("mismatch", "nonce", 15)),
     ],
 )
-def test_greetings_that_are_none(arrays: list[bytes], message: str) -> None:
+def test_greetings_that_are_none(arrays: list[bytes], expected: Expected) -> None:
     """Whatever a participant says instead of its greeting, the coordinator has a name for it, and gives no seed."""
     communicators, blocks = make_communicators()
     communicators[1].advance("handshake")
     communicators[1].send([0], [octets(blob) for blob in arrays], Kind.HELLO)
-    with pytest.raises(HandshakeError, match=message) as caught:
+    with refused(HandshakeError, *expected) as caught:
         shake_hands(communicators[0])
     assert str(caught.value).isprintable()
     assert not [block for sender, _, block in blocks if sender == 0]
@@ -463,7 +464,8 @@ def agreement(**changes: Any) -> bytes:
     return json.dumps(settled | changes).encode()
 
 
-UNREADABLE, NEVER = "P1 sent an agreement that cannot be read", "P1 settled on a protocol, an attempt or a frame that"
+UNREADABLE: Code = "damaged"
+NEVER: Code = "mismatch"
 AGREEMENTS = [
     (b"", UNREADABLE),
     (b"\xff", UNREADABLE),
@@ -492,13 +494,13 @@ AGREEMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("blob", "message"), AGREEMENTS)
-def test_agreements_that_are_none_at_the_coordinator(blob: bytes, message: str) -> None:
+@pytest.mark.parametrize(("blob", "code"), AGREEMENTS)
+def test_agreements_that_are_none_at_the_coordinator(blob: bytes, code: Code) -> None:
     """Whatever the active participant settles instead of a protocol and an attempt is refused by name."""
     communicators, _ = make_communicators()
     greet_coordinator(communicators, [greeting(), greeting()])
     communicators[1].send([0], [octets(blob)], Kind.HELLO)
-    with pytest.raises(HandshakeError, match=message):
+    with refused(HandshakeError, code, "agreement", "P1"):
         shake_hands(communicators[0])
 
 
@@ -524,32 +526,29 @@ def test_the_active_participant_by_hand_is_a_good_one() -> None:
     assert repr(shake_auxiliary(agreement(attempt=12))) == "Keyring(participants=[2])"
 
 
-@pytest.mark.parametrize(("blob", "message"), AGREEMENTS)
-def test_agreements_that_are_none_at_an_auxiliary(blob: bytes, message: str) -> None:
+@pytest.mark.parametrize(("blob", "code"), AGREEMENTS)
+def test_agreements_that_are_none_at_an_auxiliary(blob: bytes, code: Code) -> None:
     """As at the coordinator."""
-    with pytest.raises(HandshakeError, match=message):
+    with refused(HandshakeError, code, "agreement", "P1"):
         shake_auxiliary(blob)
 
 
-TAMPERED = "P1 passed on another nonce or commitment than P2 sent"
-
-
 @pytest.mark.parametrize(
-    ("nonces", "commitments", "message"),
+    ("nonces", "commitments", "parameter"),
     [
-        (bytes(2 * NONCE_BYTES), None, TAMPERED),
-        (None, bytes(2 * COMMITMENT_BYTES), TAMPERED),
-        (bytes(NONCE_BYTES), None, "P1 sent something else than the 32 bytes expected"),
-        (b"", None, "P1 sent something else than the 32 bytes expected"),
-        (None, bytes(3 * COMMITMENT_BYTES), "P1 sent something else than the 64 bytes expected"),
-        (None, b"", "P1 sent something else than the 64 bytes expected"),
+        (bytes(2 * NONCE_BYTES), None, "nonce"),
+        (None, bytes(2 * COMMITMENT_BYTES), "nonce"),
+        (bytes(NONCE_BYTES), None, "greetings"),
+        (b"", None, "greetings"),
+        (None, bytes(3 * COMMITMENT_BYTES), "greetings"),
+        (None, b"", "greetings"),
     ],
 )
 def test_nonces_and_commitments_that_were_tampered_with(
-    nonces: bytes | None, commitments: bytes | None, message: str
+    nonces: bytes | None, commitments: bytes | None, parameter: str
 ) -> None:
     """An auxiliary insists on its own nonce and commitment being among those of the session."""
-    with pytest.raises(HandshakeError, match=message):
+    with refused(HandshakeError, "mismatch", parameter, "P2" if parameter == "nonce" else None):
         shake_auxiliary(agreement(), nonces, commitments)
 
 
@@ -636,7 +635,7 @@ def test_who_gives_up_says_why(session: str) -> None:
     words = InterimFrames(communicators[0].roster, 0, SessionSettings(session))
     error = MissingPeerError("not all roles came within 8 seconds; P3: it has not called")
     communicators[0].transport.send(2, words.giving_up(error), patience(WAIT))
-    with pytest.raises(PeerFailedError, match=r"coordinator failed: MissingPeerError: .*; P3: it has not called"):
+    with refused(PeerFailedError, "failed", "coordinator", "MissingPeerError"):
         shake_hands(communicators[2])
 
 

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as st_numpy
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring import BIT, VECTOR, Ring, RingArray, wide
 from support.property_tests import examples
+from support.refusals import ANY, refused
 from support.ring_strategies import (
     ALL_RINGS,
     WIDE,
@@ -89,7 +90,7 @@ def test_encode_refuses_what_is_one_too_large(ring: Ring) -> None:
     assert same(RingArray.encode(ring, [low, high]), [low % (1 << ring.bits), high])
     assert same(RingArray.encode(ring, low), low % (1 << ring.bits))
     for value in (low - 1, high + 1):
-        with pytest.raises(DoesNotFitError, match="does not fit"):
+        with refused(DoesNotFitError, "range", repr(ring)):
             RingArray.encode(ring, [0, value])
 
 
@@ -101,7 +102,7 @@ def test_encode_refuses_what_is_one_too_large(ring: Ring) -> None:
 @pytest.mark.parametrize("ring", [VECTOR, wide(2), BIT], ids=repr)
 def test_encode_refuses_what_is_no_integer(ring: Ring, values: Any) -> None:
     """Floats are never cut to integers on the way, not even inside object arrays."""
-    with pytest.raises(DoesNotFitError, match="only integers"):
+    with refused(DoesNotFitError, "type", ANY):
         RingArray.encode(ring, values)
 
 

@@ -15,6 +15,9 @@ Error = TypeVar("Error", bound=MpfedxgbError)
 ANY: Any = object()
 """A parameter or value that a test does not look at."""
 
+Expected = tuple[Code, str, object]
+"""A code, a parameter and a value: what `refused` looks at, where a test has many."""
+
 
 @contextmanager
 def refused(

@@ -179,7 +179,7 @@ def test_every_truncation_is_an_error(blob: bytes) -> None:
 @given(frames, st.binary(min_size=1, max_size=20))
 def test_trailing_bytes_are_an_error(blob: bytes, more: bytes) -> None:
     """A frame ends where its arrays do; the error says how much was left over."""
-    with pytest.raises(FrameError, match=f"{len(more)} bytes too many"):
+    with refused(FrameError, "damaged", "length"):
         decode(blob + more, ROOM)
 
 

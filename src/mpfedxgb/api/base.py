@@ -267,7 +267,7 @@ class FederatedModel(FittedModel):
         eval_set : list of (X, y), dict of them by name, or None
             Evaluation rows that ride along; X in the same form as for training. In `evals_result_` those of a list are
             called validation_0, validation_1, ... With security="sealed" they are none of
-            the training rows, for their margins are told round by round.
+            the training rows, since their margins are revealed after each boosting round.
         sample_weight_eval_set : list of arrays or None
         xgb_model : fitted estimator, folder that save_model wrote, list of all participants' parts, or None
             A model to go on from: its trees come first, n_estimators new rounds follow. Classes, columns and

@@ -84,7 +84,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
         return self._coordinator_last(cut(frame, self.participants, read_missing(self.missing), least)), order
 
     def _check_kinds(self, tables: Mapping[str, Table]) -> None:
-        """Raise DataError where feature_types says of a column what the table does not."""
+        """Raise DataError if feature_types says of a column what the table does not."""
         if self.feature_types is None:
             return
         found = {column.name: column.is_categorical for table in tables.values() for column in table.columns}

@@ -199,7 +199,7 @@ class _Labelled:
         return self._y
 
     def get_weight(self) -> Floats:
-        """Return row weights; 1 for each row where there are none, or where they are multiplied in afterwards."""
+        """Return row weights; 1 for each row if there are none, or if they are multiplied in afterwards."""
         return self._weight
 
     def num_row(self) -> int:

@@ -32,7 +32,7 @@ _NOT_HERE = {
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
-    """What functions are told after each round: its number, the metrics so far, rounds and bytes of this role.
+    """What functions receive after each boosting round: its number, the metrics so far, rounds and bytes of this role.
 
     `model` is the active participant's part of the model so far.
     """
@@ -124,7 +124,7 @@ class EvaluationState:
 class State:
     """Where a role is after some rounds; `finished` if the active participant has decided to stop there.
 
-    `mark` tells of shares in which attempts they were made, the same at all roles; empty where there are none. `common`
+    `mark` tells of shares in which attempts they were made, the same at all roles; empty if there are none. `common`
     is the last round that all participants are known to have kept by then.
     """
 

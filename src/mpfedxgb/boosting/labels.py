@@ -142,7 +142,7 @@ def read_base_margin(margins: npt.NDArray[Any], classes: int, origin: Origin) ->
     """
     columns = margins.reshape(-1, 1) if margins.ndim == 1 else margins
     if columns.ndim != 2 or columns.shape[1] != classes:
-        wanted = "one per row" if classes == 1 else f"one per row and class, (rows, {classes})"
+        wanted = "one per row" if classes == 1 else f"one per row and class or quantile, (rows, {classes})"
         raise DataError(
             f"{origin.name} has shape {margins.shape}; give {wanted}", "mismatch", origin.name, margins.shape
         )

@@ -318,8 +318,8 @@ def _number_at(name: str, metric: Metric, base: str, at: str) -> float:
 def named_metrics(given: Sequence[str | OwnMetric], values: Mapping[str, Any]) -> dict[str, Metric]:
     """Return metrics by name, in their order; a custom function is named after itself, and less of it is better.
 
-    `values` are those of the training's parameters, which some metrics take. Raises SettingsError where two have one
-    name: their values could not be told apart.
+    `values` are those of the training's parameters, which some metrics take. Raises SettingsError if two have one
+    name: their values could not be distinguished.
     """
     named: dict[str, Metric] = {}
     for one in given:

@@ -148,7 +148,7 @@ class TrainParams:
         return self.rate_drop > 0 or self.one_drop
 
     def check_continued(self) -> None:
-        """Raise SettingsError where no training goes on from a model."""
+        """Raise SettingsError if no training goes on from a model."""
         if self.facts.not_continued:
             text = f"security={self.security!r} goes on from no model: {self.facts.not_continued}"
             raise SettingsError(text, "mode", "security", self.security)

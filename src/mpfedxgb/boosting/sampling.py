@@ -69,7 +69,7 @@ def label_salt(key: bytes) -> bytes:
 
 
 def label_commitment(salt: bytes, numbers: Sequence[npt.NDArray[Any] | None], data: str) -> bytes:
-    """Return a commitment to labels, and to whatever else the active participant alone brings: HMAC-SHA-256.
+    """Return a commitment to labels, and to all else that the active participant alone brings: HMAC-SHA-256.
 
     `data` is the digest of all its tables. Without the salt it tells nothing of them. With the salt, the numbers and
     the digest anybody can compute it, so that the active participant can show an auditor later which labels it trained

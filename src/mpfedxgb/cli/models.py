@@ -40,7 +40,7 @@ def importance(
 
     A part of a model is enough: every participant may know the splits of its own features and who owns each split.
     Gains and covers are known to the active participant alone, and after a sealed training to nobody. A folder of parts
-    is told part by part.
+    is printed part by part.
     """
     parts = load_parts(model) if model.is_dir() else [PartialModel.load(model)]
     if as_json:
@@ -248,7 +248,7 @@ def report(
 
 
 def _settings(folder: Path) -> Path | None:
-    """Return the settings file that belongs to a path; None where it is a folder of models of several participants."""
+    """Return the settings file that belongs to a path; None if it is a folder of models of several participants."""
     if folder.is_dir() and any(folder.glob(f"*{SUFFIX}")) and not any(folder.glob("*.toml")):
         return None
     return find_settings(folder)

@@ -80,7 +80,7 @@ _OF_TABLES_ALONE = frozenset({"label", "drop", "categorical", "missing"})
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Sizes, as they were asked for; None or empty where they were not."""
+    """Sizes, as they were asked for; None or empty if they were not."""
 
     rows: int | None
     evaluation_rows: int

@@ -1,7 +1,7 @@
 """CSV as the world writes it: which character parts the values, which one the decimals, and in what encoding.
 
-What is not told is detected, from the first lines; what can be read in two ways is refused, never guessed. A file is
-read in chunks, and comes out as if it had been read at once.
+What no setting names is detected, from the first lines; what can be read in two ways is refused, never guessed. A file
+is read in chunks, and comes out as if it had been read at once.
 
 Lines of a CSV file: at which one a row begins, and which have too few or too many values.
 

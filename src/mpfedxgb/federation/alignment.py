@@ -174,7 +174,7 @@ class LoggedSteps(Observer):
 
 
 def agree_on_terms(party: Party, terms: Terms | None) -> None:
-    """Stop everyone where the participants read ids differently, naming what differs; no id is touched before.
+    """Stop everyone if the participants read ids differently, naming what differs; no id is touched before.
 
     1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares. A
     coordinator without columns has no terms and hears nothing.

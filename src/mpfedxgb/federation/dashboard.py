@@ -1,7 +1,7 @@
 """The live view of a role: its own page, for its own people, while it trains or serves.
 
 It shows what `overview` reads from the role's files, and the last lines of its log; it can change nothing. A thread of
-its own answers (`web`), and ends with the role; whatever fails there, the role goes on.
+its own answers (`web`), and ends with the role; if it fails, the role goes on.
 
 Everyone with the link may look: it carries a random token, without which every request is refused alike. So the link is
 shown on a terminal only; where the output goes elsewhere, it is in a file that only its owner can read.
@@ -75,7 +75,7 @@ _log = logging.getLogger("mpfedxgb.dashboard")
 
 
 class Dashboard(Observer):
-    """A role's page as it is now, and what is told to it besides."""
+    """A role's page as it is now, and what else it is given."""
 
     def __init__(self, settings: RoleSettings) -> None:
         self._settings = settings

@@ -79,7 +79,7 @@ class StoreLookup:
             return None, len(keys)
         rows = _of_frame(self._settings, frame, self._features)
         spelled = TableLookup(rows.ids.keys, rows.table).find(keys)
-        # Which ids are numbers is told by a whole list, and the answer may hold fewer than the question.
+        # Which ids are numbers follows from a whole list, and the answer may hold fewer than the question.
         return TableLookup([str(key) for key in rows.ids.written], rows.table).find(keys) if spelled[1] else spelled
 
 
@@ -111,7 +111,7 @@ class Watch:
     renew : function
         Reads the files and returns what to do with what was read; it raises what is wrong with them.
     tell : function
-        Told of every change, whether it was taken up.
+        Called at every change, with whether it was taken up.
     """
 
     def __init__(

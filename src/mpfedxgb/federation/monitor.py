@@ -108,7 +108,7 @@ class Monitor(Observer, Collector):
             why = "the last session has ended" if error is None else public_reason(error)
             self.cause = f"{why}; {waits}"
 
-    # What is told
+    # What is announced
 
     def text(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics in a form that is accepted, and the name of the form."""

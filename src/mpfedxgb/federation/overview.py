@@ -65,7 +65,7 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Report
 def find_settings(path: Path) -> Path:
     """Return the settings file that is meant by itself, by the folder it is in, or by the role's state folder in that.
 
-    Raises SettingsError where there is none, or more than one.
+    Raises SettingsError if there is none, or more than one.
     """
     if path.is_file():
         return path

@@ -114,7 +114,7 @@ def run_coordinator(
     workers: OpenCluster = nullcontext,
     proposed: str = "",
 ) -> str:
-    """Deal, without columns, for whatever session P_1 begins; return its kind. In an alignment it passes keys on.
+    """Deal, without columns, for any session that P_1 begins; return its kind. In an alignment it passes keys on.
 
     `workers` connects with its own. Where something was `proposed`, it is of no other kind.
     """

@@ -5,7 +5,7 @@
    with the limit. Any other role goes on with its own.
 3. An inquiry ends here: everybody says yes, and the active participant tells all that everybody has.
 
-In the handshake, which follows, all compare name and parameters as ever: a role that was told something else is found.
+In the handshake, which follows, all compare name and parameters as ever: a role that received something else is found.
 A proposal is some 1 kB to each role, one hop, and counted nowhere; nothing in it depends on a table but its rows.
 """
 
@@ -86,7 +86,7 @@ def meet(
 ) -> Work[T] | None:
     """Propose, or hear what is proposed, and return what follows from it; None after an inquiry that all agreed to.
 
-    Raises what stops the roles, who are told.
+    Raises what stops the roles; peers receive the reason.
     """
     session = SessionSettings(
         session=f"{settings.federation.name}: proposal",

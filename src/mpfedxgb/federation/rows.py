@@ -62,7 +62,7 @@ def own_workers(settings: RoleSettings, client: Any = None) -> Iterator[Cluster 
 
 @contextmanager
 def workers_in_session(settings: RoleSettings, client: Any = None) -> Iterator[Cluster | None]:
-    """Connect as `own_workers` while others wait: they are told of an error, and not where files or workers are."""
+    """Connect as `own_workers` while others wait: they learn of an error, and not where files or workers are."""
     with ExitStack() as stack:
         try:
             cluster = stack.enter_context(own_workers(settings, client))

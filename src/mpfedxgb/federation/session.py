@@ -7,7 +7,7 @@ One process at a time is in a participant's state folder. The lock is the system
 process that holds it, however that ends; the file stays, and says who holds it, or held it last. Commands that only
 read, such as record, report and doctor, do not take it.
 
-A signal ends a role as an error in its main thread, however that waits, so that peers are told first.
+A signal ends a role as an error in its main thread, however that waits, so that peers hear of it first.
 
 Python runs handlers in the main thread, between two of its steps. A signal that the system hands to another thread, or
 that comes just before the main thread begins to wait for a lock, does not wake it: it would wait on, for hours where
@@ -55,7 +55,7 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.federation.log_context import logging_for
 from mpfedxgb.federation.proposals import INQUIRY, Prepare, Proposal, Work, meet
-from mpfedxgb.federation.record import AttemptRecord
+from mpfedxgb.federation.record import AttemptRecord, ProposalRecord
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import InterimFrames
 from mpfedxgb.party.ledger import Ledger
@@ -125,7 +125,7 @@ def open_transport(settings: RoleSettings, timeout: float, serves: bool = False,
 
 
 class Stopper(Observer):
-    """Lets another thread end a session: the peers are told why, and nobody here waits for them any more."""
+    """Lets another thread end a session: the peers receive the reason, and nobody here waits for them any more."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
@@ -217,20 +217,33 @@ def _run(
     prepare: Prepare[T],
     observer: Observer,
 ) -> Outcome[T]:
-    """Run one attempt, with an entry in this role's record from its beginning to its end, whatever that is."""
+    """Run one attempt, with an entry in this role's record from its beginning to its end.
+
+    A proposal that leads to no attempt, such as an inquiry or what is refused, has one line there.
+    """
     outcome: Outcome[T] = Outcome(settings.role.name, Meter(), Ledger())
+    heard: list[Proposal] = []
+
+    def prepare_for(proposed: Proposal) -> Work[T] | None:
+        heard.append(proposed)
+        return prepare(proposed)
+
     try:
-        work = meet(settings, transport, proposal, prepare)
+        work = meet(settings, transport, proposal, prepare_for)
     except BaseException as error:
         outcome.error, outcome.ended = error, time.monotonic()
         work = None
     if work is None:  # an inquiry is no session
         transport.close()
-        observer.on_end(outcome.error)
+        try:
+            Observers(observer, *(ProposalRecord(settings, one) for one in heard)).on_end(outcome.error)
+        except MpfedxgbError as error:  # the record cannot be written
+            _log.error("%s", error)
+            outcome.error = outcome.error or error
         return outcome
     with logging_for(session=work.settings.session.name, attempt=work.attempt):
         _log.info("%s is connected with its peers (attempt %d)", settings.role.name, work.attempt)
-        record = AttemptRecord(work.settings, work.attempt, work.agreed)
+        record = AttemptRecord(work.settings, work.attempt, work.agreed, heard[0])
         return run_role(
             work.program,
             work.private,
@@ -358,7 +371,7 @@ class _Main:
 
 @contextmanager
 def stopping_on_signals(to_the_end: bool = False) -> Iterator[None]:
-    """Turn SIGTERM and SIGINT inside into StoppedError, so that peers are told before this role ends.
+    """Turn SIGTERM and SIGINT inside into StoppedError, so that peers hear of it before this role ends.
 
     After `ignore_stops` they change nothing any more; `to_the_end` of the process, not only of the block.
     """

@@ -230,7 +230,7 @@ def _add_dictionaries(mine: _Mine, sizes: dict[int, int], sums: U64) -> None:
 
 
 def _tell_common(mine: _Mine, what: str, sums: U64, tags: dict[int, U8], least: int) -> Marks:
-    """Return which ids are common, when the others have been told (4, at P_1)."""
+    """Return which ids are common, when the others know (4, at P_1)."""
     party = mine.party
     _step(party, "common", 1, 1)
     common: Marks = (sums[:, 0] | sums[:, 1]) == 0

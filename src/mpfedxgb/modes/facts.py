@@ -40,7 +40,7 @@ class Facts:
     `opens_comparisons`: signs of differences of gains are opened, and so are step sizes. `is_exact`: leaf weights are;
     otherwise they are near. `same_model_as` names the mode that gives the same model and takes the same coins.
 
-    `warning` stands above whatever a run or a model is shown in; `summary` ends a summary. `not_continued` says why no
+    `warning` heads every page or table of a run or a model; `summary` ends a summary. `not_continued` says why no
     training goes on from a model, `not_forecast` why its cost is not forecast, and `no_owning_coordinator` why no
     coordinator brings columns. `first_round_differs`: it costs less
     than the others. `covers_why` says why objectives are not covered.
@@ -97,7 +97,7 @@ PAPER = Facts(
     same_model_as="paper",
     warning="security = paper: the paper's algorithms as printed, which reveal more than strict. For study.",
     not_forecast="how far its descent to the leaf weights goes depends on the data; use security='strict'",
-    no_owning_coordinator="the coordinator permutes everybody's features and is told where the winners are",
+    no_owning_coordinator="the coordinator permutes everybody's features and learns where the winners are",
     scales=_paper,
 )
 """The paper's algorithms as printed, to be studied."""
@@ -124,7 +124,7 @@ def check_for_real_tables(security: str, what: str) -> None:
 
 
 def check_coordinator(facts: Facts, owner: str | None) -> None:
-    """Raise SettingsError where a coordinator, the `owner`, brings columns for which a mode has no place."""
+    """Raise SettingsError if a coordinator, the `owner`, brings columns for which a mode has no place."""
     if owner is not None and facts.no_owning_coordinator:
         text = (
             f"coordinator={owner!r} brings columns, which does not go with security={facts.name!r}: "

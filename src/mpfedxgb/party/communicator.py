@@ -169,7 +169,7 @@ class Communicator:
         return received
 
     def _cut(self, block: bytes) -> Iterator[bytes]:
-        """Yield a message as it is, or where it is longer than a frame may be, in parts."""
+        """Yield a message as it is, or if it is longer than a frame may be, in parts."""
         longest = self.settings.max_frame_bytes
         if len(block) <= longest:
             yield block

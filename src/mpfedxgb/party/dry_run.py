@@ -205,7 +205,7 @@ class DryRunParty(Party):
         return everyone
 
     def barrier(self, what: str) -> None:
-        """Wait for all roles (see Party): nothing is told."""
+        """Wait for all roles (see Party): nothing is sent."""
         self._counting.coming = None
         super().barrier(what)
 

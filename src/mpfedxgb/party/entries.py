@@ -162,7 +162,7 @@ class Entry(StrEnum):
         _in(Run.SCORING,
             "rows, trees of the model, how many rounds are used, whether weights are shared, whether all trees have "
             "to be used", *EVERYONE))
-    # Whatever P_1 brings as leaf weights is summed: with weights that it chose for that, the number says which leaf of
+    # What P_1 brings as leaf weights is summed: with weights that it chose for that, the number says which leaf of
     # every tree the row is in.
     PREDICTION = ("prediction of a row, at most all its leaves",
         ("the prediction of each scored row, from which its leaves may be worked out",
@@ -221,9 +221,3 @@ class Entry(StrEnum):
             "each learns which of its own rows they are; if they are fewer than `min_rows`, P_1 alone",
             To.PARTICIPANTS, To.P_1))
     # fmt: on
-
-
-def entries_in(run: Run, column: str = "to") -> list[Entry]:
-    """Return the names of which somebody is told in a kind of run, by a column of its table."""
-    place = run.columns.index(column)
-    return [name for name in Entry if any(line.run is run and line.to[place] for line in name.lines)]

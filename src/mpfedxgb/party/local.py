@@ -159,7 +159,7 @@ def run_roles(
 
 
 def _current_core() -> int | None:
-    """Return the core that this thread runs on; None where the system does not tell or has no affinity to set."""
+    """Return the core that this thread runs on; None if the system does not tell or has no affinity to set."""
     if not hasattr(os, "sched_setaffinity"):
         return None
     try:

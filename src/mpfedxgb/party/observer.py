@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mpfedxgb.party.party import Party
 
 Stop = Callable[[BaseException], None]
-"""Ends a role's run from another thread: the peers are told why, and it waits for them no more."""
+"""Ends a role's run from another thread: the peers receive the reason, and it waits for them no more."""
 
 
 class Observer:
@@ -69,7 +69,7 @@ def _tell_each(name: str) -> Any:
 
 
 class Observers(Observer):
-    """Several observers, each told in turn; where one raises, those after it hear nothing."""
+    """Several observers, called in turn; if one raises, those after it are not called."""
 
     def __init__(self, *observers: Observer | None) -> None:
         self.each = [one for one in observers if one is not None]
@@ -85,7 +85,7 @@ class Observers(Observer):
     on_files = _tell_each("on_files")
 
     def on_end(self, error: BaseException | None) -> None:
-        """Tell all of them, whatever one of them raises."""
+        """Call all of them, even if one raises."""
         with ExitStack() as stack:
             for one in reversed(self.each):
                 stack.callback(one.on_end, error)

@@ -132,7 +132,7 @@ class Party:
 
     @property
     def link(self) -> Link:
-        """What lies between the roles, as the active participant has announced it."""
+        """Latency and bandwidth between the roles, as the active participant has announced them."""
         return self.settings.link
 
     @property

@@ -456,7 +456,7 @@ def bit_signs(bits: int, rounds: int, digit: int = DIGIT, ending: Ending = Endin
 
 
 def grouping(digits: int, rounds: int, ending: Ending = Ending.SIGN) -> Grouping | None:
-    """Return the groups for which least is dealt; None where so few rounds are not enough."""
+    """Return the groups for which least is dealt; None if so few rounds are not enough."""
     found = _cheapest(digits, rounds, ending)
     return None if found is None else found[1]
 

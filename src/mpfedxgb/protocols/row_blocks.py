@@ -12,7 +12,7 @@ A role asks one object for all its row work, `RowBlocks`, and does not know wher
                       receive, put      another participant hands in the tiles of E, as they come; or of its share
                                         of a coordinator's own matrix, which nobody else has
                       expand            the coordinator hands in the stream of A
-    products          times             E, A or B, whatever this role has of a matrix, times vectors
+    products          times             what this role has of a matrix (E, A or B) times vectors
     splits            column            one column of the own matrix: which rows go left
 
 All of it is sums over rows modulo 2^64, so that it does not matter who adds up which blocks, or in which order.
@@ -149,7 +149,7 @@ class RowLayout:
 
 
 class RowBlocks(Protocol):
-    """What a role asks of the place where the row blocks of its matrices live; matrices are told by their owner.
+    """What a role asks of the place where the row blocks of its matrices live; matrices are identified by their owner.
 
     Vectors come as arrays (V, rows) over all rows, to be added up or taken off, so that nobody makes a sum of all rows
     where that of a block will do.

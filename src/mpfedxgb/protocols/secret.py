@@ -2,7 +2,7 @@
 
 A `Secret` x is held as m_x = x + lam_x, known to every participant, and lam_x, of which each participant holds a share
 and the coordinator the whole. `Shares` are plain additive shares that nobody has masked yet. Sums, differences,
-public factors, slices and reshapes are local, on both; whatever talks is a function that takes the party first.
+public factors, slices and reshapes are local, on both; what sends is a function that takes the party first.
 
 Masks that belong to values instead of to products, so that only results are opened: Ben-Efraim, Nielsen, Omri,
 "Turbospeedz: Double Your Online SPDZ!" (ACNS 2019); Patra, Schneider, Suresh, Yalame, "ABY2.0" (USENIX Security 2021).

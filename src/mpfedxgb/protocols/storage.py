@@ -106,7 +106,7 @@ class SpoolTileStore:
 
 
 def _refuse_other(kept: U64, values: U64) -> None:
-    """Raise FrameError where two participants were sent different tiles of what all of them should have."""
+    """Raise FrameError if two participants were sent different tiles of what all of them should have."""
     if kept is not values and not np.array_equal(kept, values):
         raise FrameError(
             "participants were sent different parts of a matrix; one of the others has changed it", parameter="matrix"

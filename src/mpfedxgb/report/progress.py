@@ -117,7 +117,7 @@ class StepBar(Observer):
 
 @contextmanager
 def watch_steps(description: str) -> Iterator[StepBar | None]:
-    """Show a bar of steps inside the block; None where nobody looks at a terminal."""
+    """Show a bar of steps inside the block; None if nobody looks at a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None

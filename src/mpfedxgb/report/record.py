@@ -27,7 +27,7 @@ class RunRecord:
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
     participant's counts by phase, `ledger` every reveal. `plans` says how tournaments, by nodes x candidates,
     were played, planned for the `link` and the `topology`. `peak_memory` is the most anonymous memory that the process
-    had meanwhile, in bytes: in a simulation that of all roles, and whatever else the process holds. `basis` is what the
+    had meanwhile, in bytes: in a simulation that of all roles, and all else the process holds. `basis` is what the
     forecast of a training is made of. A run with security="none" has spent and revealed nothing, because it protected
     nothing; its forecast is that of "strict".
     """
@@ -51,7 +51,7 @@ class RunRecord:
 
     @property
     def forecast(self) -> Forecast | None:
-        """What this training would have cost with full trees, from its sizes alone; None where there is none."""
+        """What this training would have cost with full trees, from its sizes alone; None if there is none."""
         return None if self.basis is None else cached_forecast(self.basis)
 
     @property

@@ -83,7 +83,7 @@ class RingArray:
 
     @property
     def data(self) -> Data:
-        """The raw content; raises where it is hidden."""
+        """The raw content; raises if it is hidden."""
         if self._data is None:
             raise SecretError("the coordinator does not hold this value; it only follows its shape", parameter="value")
         return self._data
@@ -253,7 +253,7 @@ def _check_range(array: Integers, ring: Ring) -> None:
     if low < -(1 << (ring.bits - 1)) or high >= 1 << ring.bits or (ring.bitwise and low < 0):
         raise DoesNotFitError(
             f"an integer does not fit {ring}", parameter=str(ring)
-        )  # how large it is would be told to all roles
+        )  # all roles would learn how large it is
 
 
 def _to_limbs(array: Integers, limbs: int) -> Data:

@@ -74,7 +74,7 @@ class Ring:
 
     @cached_property
     def _clip(self) -> Any:
-        """The mask that keeps data inside a ring narrower than its storage; None where storage wraps by itself."""
+        """The mask that keeps data inside a ring narrower than its storage; None if storage wraps by itself."""
         if self.bits in (8, 64) or self.limbs:
             return None
         return self.dtype.type((1 << self.bits) - 1)

@@ -132,7 +132,7 @@ NETWORK = Table(
         Key("peers", TABLE, {}, "where {peer} is reached from here, in a mesh",
             note="Those auxiliaries that come before this one in `participants`: `peers.telecom = "
             "\"host:port\"`."),
-        Key("link", LINK, "lan", "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100", who=ACTIVE,
+        Key("link", LINK, "lan", "latency and bandwidth between roles: lan, wan, or ms/Mbit/s as in 20/100", who=ACTIVE,
             others="the active participant announces it",
             note="Tournaments are planned for it: `\"lan\"` is 0.3 ms one way and 1,000 Mbit/s, `\"wan\"` 20 "
             "ms and 100 Mbit/s. Announced to all; no model depends on it."),

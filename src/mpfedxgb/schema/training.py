@@ -406,8 +406,9 @@ ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parame
 OF_OTHERS = {
     "class_weight": "class_weight is scikit-learn's, XGBoost has none; give rows their weight in fit, "
     "sample_weight=sklearn.utils.class_weight.compute_sample_weight('balanced', y)",
+    "num_class": "classes are counted in the labels; leave it out",
 }
-"""Parameters that relatives of XGBoost have, and what to do instead."""
+"""Parameters of XGBoost's functions or relatives that an estimator has not, and what to do instead."""
 
 
 def wrong_values(values: Mapping[str, Any]) -> Iterator[SettingsError]:

@@ -160,7 +160,7 @@ def _dropping(params: TrainParams) -> dict[str, Any]:
 
 
 def _refuse_drawn_drops(params: TrainParams) -> None:
-    """Raise UserError where dart draws trees at random: xgboost draws others."""
+    """Raise UserError if dart draws trees at random: xgboost draws others."""
     if leaves_out_at_random(params):
         text = "trees are left out at random, and xgboost others; compare with rate_drop=1 or 0"
         raise UserError(text, "mode", "rate_drop", params.rate_drop)
@@ -179,7 +179,7 @@ def has_other_gains(params: TrainParams) -> bool:
 
 
 def _refuse_other_gains(params: TrainParams) -> None:
-    """Raise UserError where an older xgboost has other gains."""
+    """Raise UserError if an older xgboost has other gains."""
     if has_other_gains(params):
         text = (
             "gains of clipped weights know of no reg_alpha before xgboost 3.4, which the trees follow; install 3.4 or "

@@ -110,7 +110,7 @@ class Checkpoints:
     def newest(self) -> int:
         """Return the newest usable rounds; a torn or damaged end is passed over with a warning.
 
-        Raises CheckpointError where nothing is left before the damage, and for files of another training, which going
+        Raises CheckpointError if nothing is left before the damage, and for files of another training, which going
         on would overwrite, or of another format.
         """
         lines = self._read(warn=True)
@@ -172,7 +172,7 @@ class Checkpoints:
     def save(self, state: State) -> None:
         """Append what the last round of a state has added, to the disk. Margins of old rounds are removed after that.
 
-        Whatever was there of this round and later ones, of an attempt that failed, goes.
+        What an attempt that failed left of this round and later ones is deleted.
         """
         if self._last is None or self._last.rounds != state.rounds - 1:
             self._cut(self._line_of(self._read(), state.rounds - 1))
@@ -267,11 +267,11 @@ class Checkpoints:
             raise _DamagedError(text, error.code, error.parameter) from None
 
     def _margins(self, line: _Line) -> npt.NDArray[np.int64] | None:
-        """Return the margins after a round, checked; None where there are none."""
+        """Return the margins after a round, checked; None if there are none."""
         return None if line.margins is None else self._array(_MARGINS, line.rounds, line.margins).astype(np.int64)
 
     def _leaves(self, lines: Sequence[_Line]) -> list[_Leaves]:
-        """Return the leaves in which rows are, tree by tree, checked; none where none are kept."""
+        """Return the leaves in which rows are, tree by tree, checked; none if none are kept."""
         kept = [self._array(_LEAVES, line.rounds, line.leaves) for line in lines if line.leaves is not None]
         return [own.astype(np.uint16) for of_round in kept for own in of_round]
 

@@ -5,7 +5,7 @@ and a depth of D, the largest level whose children need g and h has K 2^(D-2) no
 
     u = 16 N K 2^(D-2) bytes
 
-(twice that where leaves need them too: nobody may see the weights, or columns have directions). While these nodes are
+(twice that if leaves need them too: nobody may see the weights, or columns have directions). While these nodes are
 split a participant
 has masked values and masks of the parents (2 u) and of the children (4 u), and the opened sums (u); the active one also
 the frame that it sends them in (u). The coordinator has masks of parents (u) and children (2 u), and everyone's part of

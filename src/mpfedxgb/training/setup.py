@@ -1,4 +1,4 @@
-"""What stands before the first round: own columns binned, sizes told, candidates published, rules fixed.
+"""What stands before the first round: own columns binned, sizes announced, candidates published, rules fixed.
 
 Going on from a model: its trees are the first, and new rounds start from their margins (XGBoost's xgb_model).
 """

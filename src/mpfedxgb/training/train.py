@@ -167,7 +167,7 @@ def _mark_after(party: Party, params: TrainParams, before: str) -> str:
 
 
 def _check_mark(party: Party, mark: str) -> None:
-    """Stop everyone where kept shares are of different attempts, as after a copy was put back: their sum is nothing.
+    """Stop everyone if kept shares are of different attempts, as after a copy was put back: their sum is nothing.
 
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """

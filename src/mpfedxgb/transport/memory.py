@@ -99,7 +99,7 @@ class MemoryHub:
             self._queues[b, a] = _Queue(b, a, capacity)
 
     def queue(self, sender: int, receiver: int) -> _Queue:
-        """Return the queue between two roles; raises where they are not connected."""
+        """Return the queue between two roles; raises if they are not connected."""
         try:
             return self._queues[sender, receiver]
         except KeyError:
@@ -129,7 +129,7 @@ class MemoryTransport:
         return self._hub.tap is None
 
     def send(self, peer: int, block: Block | Frame, timeout: float) -> None:
-        """Hand a block over (see Transport), or where `takes_frames`, a frame."""
+        """Hand a block over (see Transport), or if `takes_frames`, a frame."""
         queue = self._hub.queue(self._role, peer)
         if self._hub.tap is not None:
             assert isinstance(block, bytes)

@@ -97,7 +97,7 @@ class ConnectionSettings:
     serves : bool
         Whether to wait on after the timeout as long as anybody is there.
     interim : InterimMessages or None
-        What those who are there are told in the meantime; nothing if None.
+        Called with those who are there, meanwhile; nothing if None.
     topology : str
         How participants are connected; the same at all roles.
     again : bool

@@ -144,7 +144,7 @@ def bounds_of_children(
 
 
 def held_weights(party: Party, sums: Secret, bounds: Secret, constants: Constants, rules: TreeRules) -> Shares:
-    """Return, as shares (leaves), the bounds that hold leaf weights, plus `held_offset`; 0 where none holds one.
+    """Return, as shares (leaves), the bounds that hold leaf weights, plus `held_offset`; 0 if none holds one.
 
     Rounds: 5, and 2 more with an L1 penalty. Reveals: nothing.
     """

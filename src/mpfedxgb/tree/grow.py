@@ -226,7 +226,7 @@ def part_bounds(
     """Return the bounds of the children of a level's splits, (2 n, 2), from those of their parents.
 
     All owners share two bits of each of their splits: whether the middle is the upper bound of the left child, and so
-    the lower one of the right; and the other way round. Both are 0 where the column has no direction. The left child is
+    the lower one of the right; and the other way round. Both are 0 if the column has no direction. The left child is
     the one that is called left.
 
     Rounds: 1 and those of `bounds_of_children`. Sent: a byte per split by its owner. Reveals: nothing.

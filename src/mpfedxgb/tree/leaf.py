@@ -73,7 +73,7 @@ def split_gain(left: Sums, right: Sums, f_g: int, f_h: int, penalties: Penalties
 
 
 def _score(G: int, H: int, f_g: int, f_h: int, penalties: Penalties) -> tuple[int, int]:
-    """Return T^2 / (H + lambda) as a fraction, of a clipped weight less; 0 where there is neither hessian nor lambda.
+    """Return T^2 / (H + lambda) as a fraction, of a clipped weight less; 0 if there is neither hessian nor lambda.
 
     In units of 2^(-2 f_g). A weight b at its bound scores b (2 T - b (H + lambda)).
     """

@@ -148,8 +148,8 @@ Bits = npt.NDArray[np.uint8]
 class Scorer:
     """A participant's own part of a model, for scoring: its trees and its columns, with the table to score.
 
-    `holds_shares` says that leaf weights are shared among all participants; otherwise they are the active one's.
-    `takes_all` says that only sums over all trees may be told, as sealed models have it. `parallel` trees of a
+    `holds_shares` says that every participant has a share of the leaf weights; otherwise the active one has them.
+    `takes_all` says that only sums over all trees may be revealed, as sealed models have it. `parallel` trees of a
     round belong to one class, side by side.
     """
 

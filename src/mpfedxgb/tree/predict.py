@@ -332,7 +332,7 @@ class Agreed:
 def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None) -> Agreed:
     """Agree on rows, trees and who holds the weights; `rounds`, the active participant's, limits the trees in use.
 
-    Everyone's model and table decide: what it said itself it finds in what it is told (`tell_everyone`), and all agree.
+    Everyone's model and table decide: it finds its own words in what it receives (`tell_everyone`), and all agree.
     Rounds: 2. Reveals: ROWS_TO_SCORE and TREE_SHAPE to everyone.
     """
     mine = None

@@ -3,7 +3,7 @@
 Dask pickles what it sends. So nothing but module-level functions of this package, arrays, numbers and keys of steps
 goes through it, and it stays within one organisation: a cluster is reached over its own TLS, or is on this machine.
 
-Every wait has an end. A worker that is lost is told apart from a task that failed, so that its part can be done again
+Every wait has an end. A lost worker is distinguished from a task that failed, so that its part can be done again
 elsewhere; without its scheduler a cluster is of no use, and the run ends with a WorkersError.
 """
 

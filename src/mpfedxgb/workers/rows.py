@@ -245,7 +245,7 @@ class WorkerRows:
     ) -> dict[int, Any]:
         """Return what a task gives for runs: one result for all runs of a worker, by the first of them, or one each.
 
-        Whatever a lost worker did not give is done again by those who have its runs now.
+        What a lost worker did not return is done again by those who have its runs now.
         """
         done: dict[int, Any] = {}
         left, losses = list(runs), 0

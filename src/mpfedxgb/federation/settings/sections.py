@@ -520,7 +520,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """[log]: how much is told, where, and in which form."""
+    """[log]: what is logged, where, and in which form."""
 
     # generated: log
     level: str

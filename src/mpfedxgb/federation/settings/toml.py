@@ -1,4 +1,4 @@
-"""Typed values from a TOML file; everything wrong is told with file, table, key, value and remedy, all in one error."""
+"""Typed values from a TOML file; one error names everything wrong, with file, table, key, value and remedy."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _path(value: str, section: Section) -> Path:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file; whatever cannot be read is a SettingsError that names file and place."""
+    """Return the content of a TOML file; what cannot be read is a SettingsError that names file and place."""
     try:
         with path.open("rb") as file:
             raw = file.read(LARGEST_FILE + 1)

@@ -8,8 +8,8 @@ tells P_1 its sign, and P_1 tells everyone who won. All of this is on the ledger
 The best split of every node as the paper finds it (Algorithm 3, lines 3, 8 and 14-20): `security="paper"`.
 
 The coordinator has given every feature an index by a permutation of its own, and every participant knows its own
-features' indices only. Index and bucket of each split are told to all; whose the feature is they see from the order in
-which the candidates stand, which is that of the strict tournament, so that ties fall alike.
+features' indices only. Index and bucket of each split are announced to all; whose the feature is they see from the
+order of the candidates, which is that of the strict tournament, so that ties fall alike.
 
 SecureLeafWeight as the paper prints it (section 4.4, Eq. 8-11; Appendix A): `security="paper"`.
 

@@ -33,7 +33,7 @@ class Spent:
 
     @property
     def total(self) -> Counts:
-        """The sum over all phases; empty where only the totals above are known."""
+        """The sum over all phases; empty if only the totals above are known."""
         return Counts.sum(self.phases.values())
 
 
