@@ -7,7 +7,8 @@
 Whole fits in turns, of which the least time of each counts; rounds, hops and bytes from the meter. By default the
 paper's job: 10,000 x 10, 10 bins, depth 3, 3 trees, 4 participants. Both joined models must have the same splits, and
 the largest difference of their margins is told. With --positives a class is rare, and with --weight each of its rows
-weighs as much more. Objectives of numbers have labels that are drawn for them: counts, or amounts of which many are 0.
+weighs as much more. Objectives of numbers have labels that are drawn for them: counts, or amounts of which many are 0;
+those of classes have three.
 """
 
 from __future__ import annotations
@@ -62,11 +63,12 @@ def measure(
 ) -> dict[str, Any]:
     """Return times and counts of both modes, and how their models differ."""
     X, y = make_table(rows, features)
-    if positives != 0.5:
+    has_classes = objective.startswith("multi:")
+    if positives != 0.5 or has_classes:
         score = X.sum(axis=1) + np.random.default_rng(5).normal(size=rows)
-        y = (score > np.quantile(score, 1 - positives)).astype(int)
+        y = np.digitize(score, np.quantile(score, [1 / 3, 2 / 3] if has_classes else [1 - positives]))
     weights = None if weight == 1 else np.where(y == 1, weight, 1.0)
-    make: Any = FedXGBClassifier if objective.startswith("binary:") else FedXGBRegressor
+    make: Any = FedXGBClassifier if objective.startswith(("binary:", "multi:")) else FedXGBRegressor
     if make is FedXGBRegressor:
         y = _numbers(X, objective)
     models = {

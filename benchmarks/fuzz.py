@@ -202,7 +202,8 @@ def against_oracle(training: Training, model: Model, joined: Joined) -> str:
 
 def _against_sealed_oracle(training: Training, model: Model, joined: Joined) -> str:
     """Return where a sealed model is not the oracle's: its trees, its weights, what it scores, what P_1 was told."""
-    kept, rounds = len(joined.trees), max(len(joined.trees), _rounds_evaluated(model))
+    kept, done = len(joined.trees), len(joined.trees) // joined.params.trees_per_round
+    rounds = max(done, _rounds_evaluated(model))
     starts = training.start, training.evaluation_start
     answer = answer_to(
         model, training.for_training, training.labels, training.weight, training.for_evaluation, rounds, *starts
@@ -212,7 +213,7 @@ def _against_sealed_oracle(training: Training, model: Model, joined: Joined) -> 
             return f"oracle: tree {number} differs"
     if joined_weights(model.partial_models_) != answer.weights[:kept]:
         return "oracle: leaf weights differ in units of their own"
-    sums = answer.margins[kept - 1] - answer.encoded.sealed.start
+    sums = answer.margins[done - 1] - answer.encoded.sealed.start
     start = _start(training, joined)
     if not (_margins(model, training) == decode_fixed(sums, answer.encoded.places) + start).all():
         return "oracle: what is scored is not what its trees add up to"
@@ -232,7 +233,8 @@ def _metrics_of(training: Training, model: Model, joined: Joined, answer: Sealed
     weight = np.ones(OTHER_ROWS) if training.evaluation_weight is None else training.evaluation_weight
     for name, values in model.evals_result_["validation_0"].items():
         for t, sums in enumerate(answer.evaluated(training.rows)):
-            margins = decode_fixed(sums, answer.encoded.places)[None] + _start(training, joined)[:, training.rows :]
+            margins = decode_fixed(np.atleast_2d(sums), answer.encoded.places)
+            margins = margins + _start(training, joined)[:, training.rows :]
             metric = named_metrics([name], joined.params.of_objectives)[name]
             value = metric(codes.astype(np.float64), joined.params.loss.transform(margins), weight)
             if not np.isclose(value, values[t], rtol=1e-6, atol=1e-8, equal_nan=True):  # margins to 2^-32 there

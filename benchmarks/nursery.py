@@ -83,11 +83,12 @@ class Nursery:
         self._started: list[int] = []
         self._changed = threading.Condition()
         self._children: list[Child] = []
-        self._ready = False
+        self._ready = self._over = False
         self._listener = threading.Thread(target=self._listen, name="nursery", daemon=True)
         self._listener.start()
         with self._changed:
-            if not self._changed.wait_for(lambda: self._ready, patience(300.0)):
+            self._changed.wait_for(lambda: self._ready or self._over, patience(300.0))
+            if not self._ready:
                 raise RuntimeError("the nursery did not begin")
 
     def _listen(self) -> None:
@@ -102,6 +103,9 @@ class Nursery:
                 elif "ended" in news:
                     self._exits[self._numbers[news["ended"]]] = news["code"]
                 self._changed.notify_all()
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
 
     def start(self, arguments: Sequence[object], log: Path, module: str = COMMAND) -> Child:
         """Start a command of mpfedxgb, or the `main` of another module; what it prints is added to the log."""
@@ -112,7 +116,8 @@ class Nursery:
         self._parent.stdin.write(json.dumps(request) + "\n")
         self._parent.stdin.flush()
         with self._changed:
-            if not self._changed.wait_for(lambda: len(self._started) > before, patience(60.0)):
+            self._changed.wait_for(lambda: len(self._started) > before or self._over, patience(60.0))
+            if len(self._started) == before:
                 raise RuntimeError("the nursery starts no process any more")
             child = Child(before, self._started[before], self._exits, self._changed)
         self._children.append(child)

@@ -52,12 +52,18 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None, eval_
     assert form is not None
     rows, is_logistic = len(labels.y), form.is_logistic
     plan = scales.plan(params, rows)
-    base = np.full(rows + eval_rows, params.loss.base_margin(labels.y, labels.weight, labels.base_score, 1)[0])
+    classes = params.num_class if params.loss.classes is None else 0
+    start_of = params.loss.base_margin(labels.y, labels.weight, labels.base_score, max(1, classes))
+    base = np.repeat(start_of[:, None], rows + eval_rows, axis=1)
     if labels.base_margin is not None:
-        base[:rows] = labels.base_margin[0]
-    own = [margins[0] for margins in labels.eval_base_margin if margins is not None]
+        base[:, :rows] = labels.base_margin
+    own = [margins for margins in labels.eval_base_margin if margins is not None]
     if own:
-        base[rows:] = np.concatenate(own)
+        base[:, rows:] = np.concatenate(own, axis=1)
+    if classes:
+        labels = replace(labels, y=(labels.y == np.arange(classes)[:, None]).astype(np.float64))
+    else:
+        base = base[0]
     if form.power is not None:
         return _encode_means(params, labels, base, form.power, params.n_estimators if rounds is None else rounds)
     g_cap = min(plan.g_cap, LARGEST_G)
@@ -72,13 +78,15 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None, eval_
     h_places = PLACES if is_logistic or weights is not None else 16
     scale = scales.scale(params, plan, rows, places + more, h_places + more)
     start = _times_power(base if is_logistic else np.zeros(len(base)), places)
-    y = _times_power(labels.y if is_logistic else labels.y - base[:rows], places)
+    y = _times_power(labels.y if is_logistic else labels.y - base[:rows], places)  # one and zero, or of all classes
     count = params.n_estimators if rounds is None else rounds
     most = None
     if params.largest_step:
         step = Fraction(float(np.float32(params.learning_rate))) * Fraction(params.largest_step) * Fraction(2) ** places
         most = math.floor(step + Fraction(1, 2))
-    sealed = reference.RefSealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding, most)
+    sealed = reference.RefSealed(
+        is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding, most, classes=classes
+    )
     return Encoded(y, weights, sealed, places, scale)
 
 
@@ -136,7 +144,7 @@ class SealedAnswer:
     """What a sealed training must give.
 
     `trees` are the joined ones, in whose order `weights` has each tree's leaf weights, in units of 2^-places; `margins`
-    (rounds, rows and evaluation rows) are in these units, too.
+    (rounds, rows and evaluation rows), or (rounds, classes, ...), are in these units, too.
     """
 
     trees: list[JoinedTree]
@@ -146,7 +154,7 @@ class SealedAnswer:
 
     def evaluated(self, rows: int) -> Ints:
         """Return what the trees add up to in evaluation rows, round by round; there are `rows` training rows."""
-        return np.asarray(self.margins - self.encoded.sealed.start)[:, rows:]
+        return np.asarray(self.margins - self.encoded.sealed.start)[..., rows:]
 
 
 class SealedBoosting(PlainBoosting):
@@ -208,9 +216,12 @@ def answer_to(
     known = Labels(labels, weights, base_score=model.base_score, base_margin=start)
     rows = [] if evaluation is None else [[_like(plain, m, data) for m, data in enumerate(evaluation.values())]]
     if rows and start is not None:  # that of scale_pos_weight is the same for all
-        later = np.full(rows[0][0].rows, start[0, 0]) if evaluation_margin is None else np.asarray(evaluation_margin)
-        known = replace(known, eval_base_margin=[later[None]])
-    return plain.train_sealed(known, rows, key, len(part.trees) if rounds is None else rounds)
+        count = rows[0][0].rows
+        same = np.repeat(start[:, :1], count, axis=1)
+        later = same if evaluation_margin is None else np.asarray(evaluation_margin).reshape(count, -1).T
+        known = replace(known, eval_base_margin=[later])
+    done = len(part.trees) // part.params.trees_per_round
+    return plain.train_sealed(known, rows, key, done if rounds is None else rounds)
 
 
 def _like(plain: PlainBoosting, m: int, data: pd.DataFrame) -> Table:
@@ -222,5 +233,5 @@ def _like(plain: PlainBoosting, m: int, data: pd.DataFrame) -> Table:
 
 def joined_weights(parts: Sequence[PartialModel]) -> list[list[int]]:
     """Return every tree's leaf weights as integers in the units of the active participant, in the order of `join`."""
-    whole = join([replace(part, weight_bits=WEIGHT_BITS) for part in parts])  # as if these were its own units
+    whole = join([replace(part, leaf_scale_bits=WEIGHT_BITS) for part in parts])  # as if these were its own units
     return [[node.weight or 0 for node in tree if isinstance(node, Leaf)] for tree in whole.trees]

@@ -221,7 +221,7 @@ def random_sealed_training(seed: int) -> Training:
     if drawn.evaluates:
         params["eval_metric"] = _METRICS.get(objective, ["rmse"])[:1]
     start = drawn.base_margin
-    if start is not None:  # of several classes those of one
+    if start is not None and not objective.startswith("multi:"):  # of several columns one
         start = start.reshape(len(y), -1)[:, 0]
     return Training(
         seed, objective, params, drawn.tables, y, weight, drawn.evaluates, drawn.evaluation_weight, base_margin=start
@@ -528,7 +528,7 @@ def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) 
     return params
 
 
-_ON_SECRETS = ("binary:logitraw", "reg:logistic", *_OF_MEANS)
+_ON_SECRETS = ("binary:logitraw", "reg:logistic", "multi:softprob", "multi:softmax", *_OF_MEANS)
 """What a sealed training takes as it is drawn, beside those that stand for all others."""
 
 _METRICS = {

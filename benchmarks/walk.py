@@ -30,6 +30,7 @@ from mpfedxgb import Federation, FedXGBClassifier
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.ring import kernels
 from mpfedxgb.testing.trial import Trial
+from patience import patience
 
 PACKAGE = Path(mpfedxgb.__file__).parent
 LEAF_WEIGHT = "leaf_weight"
@@ -88,7 +89,7 @@ def from_a_column_to_a_model() -> Walk:
         telecom = Federation.from_toml(trial.settings(ACTIVE + 1))
         with walk.taken():
             telecom.train()
-        trial.wait(120.0)
+        trial.wait(patience(120.0))
     return walk
 
 

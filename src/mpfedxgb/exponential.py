@@ -72,13 +72,17 @@ class Exponential:
 
     def at(self, x: I64, places: int = PLACES) -> I64:
         """Return exp(rate x) in units of 2^-places, for x in units of 2^-24; any shape, any x."""
+        v, dropped = self.product_at(x), VALUE_PLACES - places
+        return np.asarray((v + (1 << (dropped - 1))) >> dropped, np.int64)
+
+    def product_at(self, x: I64) -> I64:
+        """Return v, exp(rate x) in units of 2^-51, before it is rounded."""
         half = 1 << (self.remainder_bits - 1)
         X = np.clip(x, self.low, self.low + self.width - 1) - self.low
         t = (X & (2 * half - 1)) - half
         bent = self.linear * t + self.square * t * t
         q = (1 << FACTOR_PLACES) + ((bent + (1 << (FACTOR_SHIFT - 1))) >> FACTOR_SHIFT)
-        v, dropped = self.table[X >> self.remainder_bits] * q, VALUE_PLACES - places
-        return np.asarray((v + (1 << (dropped - 1))) >> dropped, np.int64)
+        return np.asarray(self.table[X >> self.remainder_bits] * q, np.int64)
 
 
 @cache

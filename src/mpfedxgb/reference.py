@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from mpfedxgb.exponential import exponential
 from mpfedxgb.sigmoid import PLACES, sigmoid
+from mpfedxgb.softmax import softmax
 
 Ints = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
@@ -245,19 +246,21 @@ def leaf_weight(
     f_h: int,
     reg_lambda: float,
     learning_rate: float,
-    weight_bits: int,
+    leaf_scale_bits: int,
     reg_alpha: float = 0.0,
     max_delta_step: float = 0.0,
 ) -> int:
-    """Return rint(learning_rate * w * 2^weight_bits), w = -T / (H + lambda) exactly (Eq. 4); 0 if that is 0."""
+    """Return rint(learning_rate * w * 2^leaf_scale_bits), w = -T / (H + lambda) exactly (Eq. 4); 0 if that is 0."""
     w = _exact_weight(leaf.G, leaf.H, f_g, f_h, reg_lambda, reg_alpha, max_delta_step)
-    return round(w * Fraction(learning_rate) * (1 << weight_bits))
+    return round(w * Fraction(learning_rate) * (1 << leaf_scale_bits))
 
 
-def held_leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, rules: Rules, learning_rate: float, weight_bits: int) -> int:
+def held_leaf_weight(
+    leaf: RefLeaf, f_g: int, f_h: int, rules: Rules, learning_rate: float, leaf_scale_bits: int
+) -> int:
     """Return the same of a constrained tree: w as the integers have it, within the leaf's bounds."""
     w = weight(leaf.G, leaf.H, rules, leaf.bounds) * Fraction(2) ** (f_h - f_g)
-    return round(w * Fraction(learning_rate) * (1 << weight_bits))
+    return round(w * Fraction(learning_rate) * (1 << leaf_scale_bits))
 
 
 def is_held(node: RefNode, rules: Rules) -> bool:
@@ -314,6 +317,7 @@ class RefSealed:
     2^rounding leaves g and h as they are. `largest` bounds leaf weights, in the units of margins.
 
     A loss of positive means has a `power` p: e^((2 - p) F) and e^((p - 1) (y - F)) are in units of 2^-e_places, 1 too.
+    With several `classes`, 0 for none, margins and labels are (classes, rows), and a round has a tree for each.
     """
 
     is_logistic: bool
@@ -326,6 +330,7 @@ class RefSealed:
     largest: int | None = None
     power: float | None = None
     e_places: int = PLACES
+    classes: int = 0
 
 
 def train_sealed(
@@ -335,23 +340,25 @@ def train_sealed(
     sealed: RefSealed,
     weights: Ints | None = None,
     inside: Bits | None = None,
-    growing: Callable[[int], Grow] = lambda t: grow,
+    growing: Callable[[int, int], Grow] = lambda t, k: grow,
 ) -> tuple[list[RefNode], list[Ints]]:
-    """Return the trees of a whole sealed training, and all rows' margins after each of them.
+    """Return the trees of a whole sealed training, and all rows' margins after each round of them.
 
     bits (candidates, all rows) has evaluation rows behind those that have a label: they follow the splits and count
-    nothing. y and weights (rows,), the samples inside (rounds, rows); `growing` says how the tree of a round grows.
+    nothing. y and weights (rows,), the samples inside (rounds, rows); `growing` says how tree k of a round grows.
     """
-    F = np.full(bits.shape[1], sealed.start, np.int64)
+    rows, every = y.shape[-1], bits.shape[1]
+    F = np.full((sealed.classes, every) if sealed.classes else every, sealed.start, np.int64)
     trees, margins = [], []
     for t in range(sealed.rounds):
-        g, h = sealed_gradients(sealed, F[: len(y)], y, weights, None if inside is None else inside[t])
-        nothing = np.zeros(len(F) - len(y), np.int64)
-        tree = growing(t)(bits, np.concatenate([g, nothing]), np.concatenate([h, nothing]), rules)
+        gh = sealed_gradients(sealed, F[..., :rows], y, weights, None if inside is None else inside[t])
         F = F.copy()
-        for leaf in leaves(tree):
-            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam, rules.alpha, rules.places)
-        trees.append(tree)
+        for k, (of_tree, g, h) in enumerate(zip(*(np.atleast_2d(part) for part in (F, *gh)), strict=True)):
+            nothing = np.zeros(every - rows, np.int64)
+            tree = growing(t, k)(bits, np.concatenate([g, nothing]), np.concatenate([h, nothing]), rules)
+            for leaf in leaves(tree):
+                of_tree[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam, rules.alpha, rules.places)
+            trees.append(tree)
         margins.append(F)
     return trees, margins
 
@@ -359,7 +366,10 @@ def train_sealed(
 def sealed_gradients(
     sealed: RefSealed, F: Ints, y: Ints, weights: Ints | None = None, inside: Bits | None = None
 ) -> tuple[Ints, Ints]:
-    """Return g and h of a round from the margins (rows,); both are 0 for rows outside the sample."""
+    """Return g and h of a round from the margins, of their shape; both are 0 for rows outside the sample."""
+    if sealed.classes:
+        each = [_of_class(sealed, P, of_class, weights, inside) for P, of_class in zip(softmax(F), y, strict=True)]
+        return np.array([g for g, _ in each]), np.array([h for _, h in each])
     if sealed.is_logistic:
         p = [int(one) for one in sigmoid(F)]
         g = [one - int(label) for one, label in zip(p, y, strict=True)]
@@ -369,6 +379,19 @@ def sealed_gradients(
     else:
         g = [min(max(int(m) - int(label), -sealed.g_cap), sealed.g_cap) for m, label in zip(F, y, strict=True)]
         h = [1 << sealed.h_places] * len(g)
+    return _weighed(sealed, g, h, weights, inside)
+
+
+def _of_class(sealed: RefSealed, P: Ints, y: Ints, weights: Ints | None, inside: Bits | None) -> tuple[Ints, Ints]:
+    """Return g = P - y and h = 2 P (1 - P) of one class, P and y (rows,)."""
+    p = P.tolist()
+    h = [_round(Fraction(2 * one * ((1 << PLACES) - one), 1 << PLACES)) for one in p]
+    return _weighed(sealed, [one - label for one, label in zip(p, y.tolist(), strict=True)], h, weights, inside)
+
+
+def _weighed(
+    sealed: RefSealed, g: list[int], h: list[int], weights: Ints | None, inside: Bits | None
+) -> tuple[Ints, Ints]:
     if weights is not None:
         shares = [Fraction(int(weight), 1 << sealed.rounding) for weight in weights]
         g, h = ([_round(a * share) for a, share in zip(part, shares, strict=True)] for part in (g, h))

@@ -64,9 +64,9 @@ class TestRefused:
             FedXGBRegressor(**SEALED | parameters).fit(halves(X), labels(X, kind))
 
     def test_of_classifiers(self) -> None:
-        """More than two classes."""
-        with refused(SettingsError, "mode", "objective", "multi:softprob"):
-            FedXGBClassifier(**SEALED).fit(halves(X), labels(X, "classes"))
+        """Hinges, for which there is no function of integers."""
+        with refused(SettingsError, "mode", "objective", "binary:hinge"):
+            FedXGBClassifier(**SEALED, objective="binary:hinge").fit(halves(X), Y)
 
     def test_going_on(self, model: FedXGBClassifier) -> None:
         """From a sealed model, or sealed from another: margins would have to be told."""
@@ -272,6 +272,57 @@ class TestAfterwards:
         if objective == "binary:logitraw":  # it predicts margins there
             exported = 1 / (1 + np.exp(-exported))
         np.testing.assert_allclose(exported, ours, rtol=1e-5)
+
+    @pytest.mark.parametrize("objective", ["multi:softprob", "multi:softmax"])
+    def test_classes(self, objective: str, tmp_path: Path) -> None:
+        """The splits of xgboost, probabilities and metrics of strict; joined, exported, saved and stopped early."""
+        y = labels(people(80), "classes")
+        known: dict[str, Any] = {"objective": objective, "eval_metric": ["merror", "auc", "mlogloss"]}
+        both = [
+            FedXGBClassifier(**own, **known).fit(halves(X), y[:ROWS], eval_set=[(halves(LATER), y[ROWS:])])
+            for own in (SEALED, QUICK)
+        ]
+        sealed, strict = both
+        parity = compare_with_xgboost(sealed, X, y[:ROWS])
+        assert parity.same_trees
+        assert parity.compared_trees == 9
+        ours, theirs = (model.predict_proba(halves(LATER)) for model in both)
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+        np.testing.assert_array_equal(sealed.predict(halves(LATER)), strict.predict(halves(LATER)))
+        for name, values in strict.evals_result_["validation_0"].items():
+            np.testing.assert_allclose(sealed.evals_result_["validation_0"][name], values, atol=1e-6)
+        told = {r.name: r.count for r in sealed.run_.ledger}
+        assert told[Entry.EVALUATION_MARGINS] == 3 * 3 * len(LATER)
+        assert Entry.LEAF_MEMBERSHIP not in told
+        booster = sealed.to_xgboost()
+        exported = booster.predict(xgboost.DMatrix(LATER[booster.feature_names], enable_categorical=True))
+        if objective == "multi:softprob":
+            np.testing.assert_allclose(exported, ours, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(sealed.classes_[exported.astype(int)], sealed.predict(halves(LATER)))
+        sealed.save_model(tmp_path)
+        np.testing.assert_array_equal(FedXGBClassifier().load_model(tmp_path).predict_proba(halves(LATER)), ours)
+
+    def test_classes_that_stop_early_and_start_elsewhere(self) -> None:
+        """All participants keep the best rounds and no others, of every class; base margins are one of each class."""
+        y = labels(people(80), "classes")
+        start = np.linspace(-1, 1, 3 * 80).reshape(80, 3)
+        fits = [
+            FedXGBClassifier(**own | {"n_estimators": 12, "learning_rate": 1.0}, early_stopping_rounds=1).fit(
+                halves(X),
+                y[:ROWS],
+                base_margin=start[:ROWS],
+                eval_set=[(halves(LATER), y[ROWS:])],
+                base_margin_eval_set=[start[ROWS:]],
+            )
+            for own in (SEALED, QUICK)
+        ]
+        sealed, strict = fits
+        assert sealed.best_iteration == strict.best_iteration
+        for part in sealed.partial_models_:
+            assert len(part.trees) == 3 * (sealed.best_iteration + 1) < len(strict.partial_models_[0].trees)
+        ours, theirs = (model.predict_proba(halves(LATER), base_margin=start[ROWS:]) for model in fits)
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
     def test_positives_that_weigh_more_and_rows_that_start_elsewhere(self) -> None:
         """scale_pos_weight is P_1's, as row weights are; base margins are where its rows start. As xgboost has them."""

@@ -451,17 +451,17 @@ def test_strict_models_have_no_scale_of_their_own(parts: list[PartialModel]) -> 
     assert PartialModel.from_json(changed(parts[0], ("weight_bits",), ...)) == parts[0]
 
 
-@pytest.mark.parametrize("weight_bits", [-14, 20, 32, 50])
-def test_shares_are_joined(parts: list[PartialModel], shared_parts: list[PartialModel], weight_bits: int) -> None:
+@pytest.mark.parametrize("leaf_scale_bits", [-14, 20, 32, 50])
+def test_shares_are_joined(parts: list[PartialModel], shared_parts: list[PartialModel], leaf_scale_bits: int) -> None:
     """From JSON and back nothing is lost; the sum of the shares, modulo 2^64, is the weight, at the file's scale."""
-    shared = [replace(shared_parts[0], weight_bits=weight_bits), shared_parts[1]]
+    shared = [replace(shared_parts[0], leaf_scale_bits=leaf_scale_bits), shared_parts[1]]
     read = [PartialModel.from_json(part.to_json()) for part in shared]
     assert read == shared
 
     def weights(model: Joined) -> list[int | None]:
         return [node.weight for tree in model.trees for node in tree if isinstance(node, Leaf)]
 
-    exact = [Fraction(w or 0) * Fraction(2) ** (WEIGHT_BITS - weight_bits) for w in weights(join(parts))]
+    exact = [Fraction(w or 0) * Fraction(2) ** (WEIGHT_BITS - leaf_scale_bits) for w in weights(join(parts))]
     assert weights(join(read)) == [round(w) for w in exact]
     booster = to_booster(join(read))
     assert booster.num_boosted_rounds() == 2

@@ -19,10 +19,10 @@ from mpfedxgb.boosting.scales import (
     bits_needed,
     bits_of_constrained,
     choose_scale,
+    hessian_bits,
     largest_weight,
     scale,
     units_of_bounds,
-    weight_bits,
 )
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.modes.choose import mode_of
@@ -211,7 +211,7 @@ def test_h_has_a_share_of_256_bits(name: str) -> None:
     for rows, one in found.items():
         assert bits_needed(rows, one.g_cap, one.h_cap, one.lam_cap, one.gam_cap) <= 256
         assert one.lam_cap >= rows * one.h_cap >> 3
-        assert weight_bits(one, rows) <= 64
+        assert hessian_bits(one, rows) <= 64
 
 
 def test_sealed_trainings_have_widths_of_their_own() -> None:

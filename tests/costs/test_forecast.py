@@ -89,6 +89,20 @@ SHAPES = {
     "sealed amounts, weights, rows in chunks": case(
         3, objective="reg:tweedie", weighted=True, weights=True, security="sealed", chunk=64, subsample=0.7
     ),
+    "sealed classes": case(3, objective="multi:softprob", num_class=3, security="sealed", n_estimators=4),
+    "sealed classes, weights, a mesh, rows in chunks, evaluation": case(
+        2,
+        objective="multi:softmax",
+        num_class=3,
+        weighted=True,
+        weights=True,
+        security="sealed",
+        chunk=192,
+        topology="mesh",
+        eval_rows=30,
+        may_stop_early=True,
+        subsample=0.7,
+    ),
     "sealed, L1 penalty, clipped weights": case(
         2, objective="reg:squarederror", reg_alpha=0.01, max_delta_step=0.9, security="sealed"
     ),

@@ -20,7 +20,15 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.cli.search import parse_space
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import CheckpointError, HandshakeError, PeerFailedError, RefusedError, SettingsError, StoppedError
+from mpfedxgb.errors import (
+    CheckpointError,
+    DataError,
+    HandshakeError,
+    PeerFailedError,
+    RefusedError,
+    SettingsError,
+    StoppedError,
+)
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.accepting import NOTE, Acceptance, accepters_work, coordinators_work, refusals
 from mpfedxgb.federation.lookup import NewestTables
@@ -45,6 +53,7 @@ from support.refusals import ANY, refused
 from support.role_files import least
 from support.role_processes import WAIT, place, tables
 from support.switchboard import Organisations
+from support.views import Recorder
 
 if TYPE_CHECKING:
     from nursery import Nursery
@@ -195,6 +204,48 @@ def test_a_refusal_reaches_all(places: Organisations, caplog: pytest.LogCaptureF
     for role in (0, 2):
         assert json.loads((places.settings(role).role.state / "trainings-accepted.json").read_text())["trainings"] == 1
         assert [one.content["session"] for one in read_record(places.settings(role)).attempts] == ["trial"]
+
+
+class Leaves(Observer):
+    """Stops P_1 between its proposal and the greetings."""
+
+    def on_start(self, stop: Any) -> None:
+        """Stop."""
+        raise StoppedError("stopped by SIGTERM")
+
+
+def test_what_is_heard_is_on_record(places: Organisations, caplog: pytest.LogCaptureFixture) -> None:
+    """A line at all roles for a proposal that led to no attempt: refused, an inquiry, or P_1 went away after it."""
+    searching(places, 4)
+    places.edit(2, "min_rows = 20", "min_rows = 41")
+    with accepting(places) as bank:
+        with refused(PeerFailedError, "failed", ANY, "RefusedError") as e:
+            bank.train(session="few")
+        assert "telecom does not accept this number of rows; its limit is [accept] min_rows = 41" in e.value.reason
+        assert "40" not in e.value.reason, "its own number of rows is nobody's business"
+    assert "min_rows = 41 (40 rows)" in caplog.text, "but in its own log"
+    places.edit(2, "min_rows = 41", "min_rows = 20")
+    mine = places.settings(1)
+    tables = NewestTables(mine)()
+    with accepting_again(places):
+        Search(mine, {"max_depth": [1, 2]}).ask(tables[0])
+        with pytest.raises(StoppedError):
+            roles.train(mine, *tables, observer=Leaves())
+    ends = {
+        0: ("PeerFailedError", "done", "PeerFailedError"),
+        1: ("PeerFailedError", "done", "StoppedError"),
+        2: ("RefusedError", "done", "PeerFailedError"),
+    }
+    for role, ended in ends.items():
+        history = read_record(places.settings(role))
+        assert (history.attempts, history.problems, history.damaged) == ((), (), ())
+        assert [one.content["session"] for one in history.proposals] == ["few", "trial", "trial"]
+        assert tuple(one.content["how"] for one in history.proposals) == ended
+        asked = {"kind": "inquiry", "rows": 40, "is_trial": False, "trainings": 3, "candidates": 2}
+        assert history.proposals[1].content["proposal"] == asked
+        assert "trial, proposed (kind inquiry, rows 40" in str(history)
+        assert len(history.to_dict()["proposals"]) == 3
+        assert len(history.of_session("few").proposals) == 1
 
 
 def test_a_training_of_its_own(places: Organisations) -> None:
@@ -472,6 +523,34 @@ def test_values_on_the_command_line() -> None:
     for wrong in (["max_depth"], ["=3"], ["a=1", "a=2"]):
         with refused(SettingsError, "value", "try", ANY):
             parse_space(wrong)
+
+
+def test_rows_in_common(places: Organisations) -> None:
+    """Whoever accepts can align without a [training]; an inquiry, too, names the rows that all have and no others."""
+    searching(places, 4)
+    for role in (1, 2):
+        places.edit(role, "[data]\n", "[data]\nalign = true\n")
+    path = places.home(2) / "train.csv"
+    pd.read_csv(path).iloc[:-8].to_csv(path, index=False)
+    for role in (0, 2):
+        places.edit(role, "min_rows = 20", "min_rows = 20\nmax_rows = 32")
+    with refused(DataError, "missing", "align"):
+        Search(places.settings(1), {"max_depth": [1, 2]}).ask(NewestTables(places.settings(1))()[0])
+
+    others = [places.start(0, lambda settings: roles.coordinate(settings))]
+    others.append(places.start(2, lambda settings: roles.align(settings, *NewestTables(settings)())))
+    found = roles.align(places.settings(1), *NewestTables(places.settings(1))())
+    assert len(found["train"].ids) == 32 < len(NewestTables(places.settings(1))()[0].ids)
+    assert len(others[1].result()["train"].ids) == 32
+    places.board.close()
+    with pytest.raises(StoppedError):
+        others[0].result()
+
+    places.board.tap = recorder = Recorder()
+    with accepting_again(places) as bank:
+        assert len(bank.search({"max_depth": [1, 2]})) == 3
+    told = [json.loads(f.arrays[0].tobytes()) for f in recorder.links[1, 0] if f.arrays and f.label == "proposal"]
+    assert {(one["kind"], one["rows"]) for one in told} == {("inquiry", 32), ("training", 32)}
 
 
 # Real processes

@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import pytest
 
-from mpfedxgb.party.entries import Entry, Run, To, entries_in
+from mpfedxgb.party.entries import Entry, Run, To
 from mpfedxgb.party.ledger import Reveal
 from support import sealed_trainings, small_trainings
+from support.names import entries_in
 from support.small_scorings import KINDS
 from tools.generate import GENERATED, ROOT, generated
 

@@ -14,7 +14,7 @@ import pytest
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SecretError
-from mpfedxgb.party import ACTIVE, COORDINATOR, Party, run_locally
+from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.roster import MakeSource, Roster
 from mpfedxgb.protocols import reveal, share, split_rows
@@ -22,13 +22,17 @@ from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring import PACKED, VECTOR, Ring, RingArray
 from mpfedxgb.ring.array import pack
 from mpfedxgb.ring.ring import Shape
+from mpfedxgb.training import secure_train
 from mpfedxgb.transport.frame import Kind
 from mpfedxgb.transport.transport import MESH
+from mpfedxgb.tree import Split
 from support import tiny_cases as tiny
 from support.chance import THRESHOLD, joint, p_uniform
 from support.every_protocol import LARGEST, SMALLEST, ZEROS, Private, every_protocol
 from support.names import unlisted
-from support.received import STAR_SUMS, is_on_ledger, operation, symbols
+from support.received import STAR_SUMS, is_on_ledger, operation, p_outside_ledger, symbols
+from support.sealed_trainings import sealed_of
+from support.small_trainings import Training, training_of
 from support.streams import Spoilt, Zeros, sound
 from support.views import Case, Coalition, Draw, Recorder, Way, coalitions, leaks
 
@@ -178,3 +182,50 @@ def test_coordinator_receives_greetings_and_announcements_only(secrets: str) -> 
         octets = frame.arrays[0].astype("<i8").view(np.uint8).reshape(RUNS, 8)
         assert (octets[:, 0] == ROSTER.owning_coordinator).all()
         assert p_uniform(octets[:, 1:].ravel(), 256) > THRESHOLD
+
+
+# Whole trainings with shared directions and with samples of columns
+
+WITH_DIRECTIONS: dict[str, Callable[[], Training]] = {
+    "directions": lambda: training_of("directions", 3),
+    "samples of levels": lambda: _with(training_of("directions", 3), colsample_bylevel=0.6),
+    "samples of nodes, clipped": lambda: _with(training_of("directions", 3), colsample_bynode=0.6, max_delta_step=0.4),
+    "sealed": lambda: sealed_of("directions", 3),
+    "sealed, samples of nodes": lambda: _with(sealed_of("directions", 3), colsample_bynode=0.7),
+}
+
+
+def _with(training: Training, **changes: Any) -> Training:
+    return replace(training, params=replace(training.params, **changes))
+
+
+def train(training: Training, topology: str, make_source: MakeSource | None = None) -> tuple[LocalRun[Any], Recorder]:
+    """Run a training whose last owner is the coordinator."""
+    recorder, settings = Recorder(), SessionSettings(insecure_seed=5, topology=topology)
+    owned = replace(training, coordinator_owns=True)
+    return run_locally(secure_train, owned.roster, owned.private, settings, recorder, make_source), recorder
+
+
+@pytest.mark.parametrize("topology", ["star", "mesh"])
+@pytest.mark.parametrize("kind", WITH_DIRECTIONS)
+def test_directions_and_samples_are_uniform_too(kind: str, topology: str) -> None:
+    """Nobody sees them: what the participants receive is random, the coordinator hears what it hears, ledgers agree."""
+    run, recorder = train(WITH_DIRECTIONS[kind](), topology)
+    found = p_outside_ledger(recorder, ROSTER.size, (Entry.TREE_SHAPE,))
+
+    assert joint([p for p, _ in found]) > THRESHOLD, min(found)
+    assert len(found) > 400
+    assert {frame.kind for frame in recorder.received(C)} == {Kind.HELLO, Kind.ANNOUNCE}
+    assert len({tuple(sorted((r.name, r.receiver, r.count) for r in ledger)) for ledger in run.ledgers}) == 1
+    assert any(isinstance(node, Split) for tree in run.results[COORDINATOR].model.trees for node in tree)
+
+
+def test_directions_without_a_mask_are_found() -> None:
+    """Negative control: then what the coordinator sends of its own is not random."""
+    broken = Spoilt(sound, lambda participant, label, _: Zeros() if label.endswith("setup/share of P3") else None)
+    _, recorder = train(WITH_DIRECTIONS["directions"](), "star", broken)
+    found = p_outside_ledger(recorder, ROSTER.size, (Entry.TREE_SHAPE,))
+
+    assert broken.count == 4, "each part at the coordinator and at its maker"
+    assert "setup/share of P3" in min(found)[1]
+    assert min(found)[0] < THRESHOLD / len(found)

@@ -107,16 +107,23 @@ def test_no_mask_hides_two_values(participants: int, honest: int, owns: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("participants", "honest", "owns"), [(2, 1, False), (2, 2, False), (3, 3, False), (2, 2, True)]
+    ("participants", "honest", "owns", "kind"),
+    [
+        (2, 1, False, RESUMED),
+        (2, 2, False, RESUMED),
+        (3, 3, False, RESUMED),
+        (2, 2, True, RESUMED),
+        (2, 2, False, "classes, weights"),
+    ],
 )
-def test_no_mask_of_a_sealed_training_hides_two_values(participants: int, honest: int, owns: bool) -> None:
+def test_no_mask_of_a_sealed_training_hides_two_values(participants: int, honest: int, owns: bool, kind: str) -> None:
     """An attempt, another that goes on after its first round, and two batches of the same rows."""
     everything = runs(participants, honest, owns=owns)
     memories = [Memory() for _ in range(participants + 1)]
-    everything.train(FIRST, RESUMED, memories)
+    everything.train(FIRST, kind, memories)
     for memory in memories:
         memory.until = 1
-    everything.score(SCORES, everything.train(AGAIN, RESUMED, memories), 2)
+    everything.score(SCORES, everything.train(AGAIN, kind, memories), 2)
 
     assert everything.found() == []
     assert sum(array.size for _, array in everything.inboxes[0].arrays[WORDS]) > 15_000

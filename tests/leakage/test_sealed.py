@@ -14,7 +14,7 @@ from mpfedxgb.boosting.scales import UNKNOWN, plan
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.modes.sealed.encoding import SealedLabels, plain_gradients, sealed_rules
 from mpfedxgb.party import ACTIVE, COORDINATOR
-from mpfedxgb.party.entries import Entry, Run, entries_in
+from mpfedxgb.party.entries import Entry, Run
 from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
@@ -22,6 +22,7 @@ from mpfedxgb.training.setup import ROOM
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike
+from support.names import entries_in
 from support.received import operation, p_outside_ledger, secret_symbols
 from support.sealed_trainings import (
     KINDS,
@@ -164,20 +165,24 @@ def words_of(frames: Sequence[Frame]) -> npt.NDArray[np.uint64]:
     return np.concatenate([a.ravel() for frame in frames for a in frame.arrays if a.dtype == np.uint64])
 
 
-@pytest.mark.parametrize("kind", ["binary", "squared error", "evaluation rows", RESUMED])
+@pytest.mark.parametrize("kind", ["binary", "squared error", "evaluation rows", RESUMED, "classes"])
 def test_margins_weights_and_gradients_are_in_no_frame_and_no_file(kind: str) -> None:
     """What nobody has is sent by nobody, and is in nobody's model or checkpoint, as it is."""
     record = recorded(kind, 3)
     training, params = record.training, record.training.params
     rows, logistic = len(training.labels.y), params.objective == "binary:logistic"
-    margins = {t: of_all[:rows] for t, of_all in record.margins.items()}
-    secrets = [record.weights, *margins.values()]
+    margins = {t: of_all[..., :rows] for t, of_all in record.margins.items()}
+    secrets = [record.weights, *(of_all.ravel() for of_all in margins.values())]
     if logistic:
         rules = sealed_rules(params, plan(params, rows), rows)
         y = training.labels.y.astype(np.int64) << PLACES
         secrets += [plain_gradients(rules, F, y, None).ravel() for F in margins.values()]
         start = encode_fixed(np.array(models(record.run)[0].base_margin), PLACES)
         assert len(np.unique(margins[1] - start)) == sum(isinstance(node, Leaf) for node in record.grown[0])
+    if params.outputs > 1:
+        rules = sealed_rules(params, plan(params, rows), rows)
+        hit = (training.labels.y == np.arange(params.outputs)[:, None]).astype(np.int64) << PLACES
+        secrets += [plain_gradients(rules, F, hit, None).ravel() for F in margins.values()]
     secret = np.unique(np.concatenate(secrets))
     secret = secret[np.abs(secret) > 1 << 12]
     kept = [memory.states[t].evaluation for memory in record.memories[1:] for t in memory.states]
@@ -281,7 +286,12 @@ MASKED = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "step"), [*(("binary", step) for step in MASKED), ("amounts", "gradients/exponential")]
+    ("kind", "step"),
+    [
+        *(("binary", step) for step in MASKED),
+        ("amounts", "gradients/exponential"),
+        *(("classes", f"gradients/{step}") for step in ("select", "sum of classes", "probability")),
+    ],
 )
 def test_a_forgotten_mask_is_not_uniform(kind: str, step: str) -> None:
     """Negative control: leave the masks of one step out, and the test of uniformity notices."""

@@ -13,13 +13,14 @@ from scipy import stats
 
 from mpfedxgb.boosting.active import Active, ChooseScale
 from mpfedxgb.party import ACTIVE, COORDINATOR
-from mpfedxgb.party.entries import Entry, Run, entries_in
+from mpfedxgb.party.entries import Entry, Run
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.training.setup import ROOM
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike
+from support.names import entries_in
 from support.received import operation, p_outside_ledger
 from support.small_trainings import (
     KINDS,

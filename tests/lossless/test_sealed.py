@@ -20,7 +20,7 @@ from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.data import Table
 from mpfedxgb.exponential import exponential
 from mpfedxgb.party import ACTIVE, Party, run_locally
-from mpfedxgb.sigmoid import LIMIT
+from mpfedxgb.sigmoid import LIMIT, PLACES
 from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_predict
 from patience import patience
@@ -34,7 +34,12 @@ from support.views import Recorder
 
 SEED = 7
 ROWS, EVAL_ROWS = 45, 15
-OBJECTIVES = {"binary": "binary:logistic", "regression": "reg:squarederror", "counts": "count:poisson"}
+OBJECTIVES = {
+    "binary": "binary:logistic",
+    "regression": "reg:squarederror",
+    "counts": "count:poisson",
+    "classes": "multi:softprob",
+}
 Ints = npt.NDArray[np.int64]
 
 
@@ -45,7 +50,7 @@ def assert_lossless(record: Recorded, seed: int = SEED) -> SealedAnswer:
     answer = sealed_answer(training, seed, rounds=len(record.margins))
 
     assert list(join(parts).trees) == answer.trees[:kept]
-    assert parts[0].weight_bits == answer.encoded.places
+    assert parts[0].leaf_scale_bits == answer.encoded.places
     assert joined_weights(parts) == answer.weights[:kept]
     for t, margins in record.margins.items():
         np.testing.assert_array_equal(margins, answer.margins[t - 1])
@@ -82,7 +87,7 @@ def weights_of(rng: np.random.Generator, kind: str | None) -> Any:
 
 def labels_of(problem: Problem, size: float) -> Any:
     """Return the labels, those of regression with a largest of `size`; 0 stands for labels that are all equal."""
-    if problem.kind == "binary":
+    if problem.kind in ("binary", "classes"):
         return problem.y.astype(np.float64)
     if problem.kind == "counts":
         return size * problem.y
@@ -100,6 +105,8 @@ def training_of(problem: Problem, y: Any, weight: Any, evaluates: bool, **params
         for rows in (slice(0, ROWS), slice(ROWS, None))
     )
     named: dict[str, Any] = {"objective": OBJECTIVES[problem.kind]} | params
+    if problem.kind == "classes":
+        named["num_class"] = int(y.max()) + 1
     settings = TrainParams(**named, security="sealed", weighted=weight is not None)
     labels = Labels(y[:ROWS], weight, eval_y=[y[ROWS:]] if evaluates else ())
     return Training(settings, first, labels, [rest] if evaluates else [])
@@ -109,12 +116,13 @@ def scored(parts: Sequence[PartialModel], tables: Sequence[Table], settings: Ses
     """Return what joint scoring tells the active participant: the sums of leaf weights, as integers."""
 
     def program(party: Party, scorer: Scorer | None) -> Ints | None:
-        return secure_predict(party, 1, scorer, None)
+        return secure_predict(party, classes, scorer, None)
 
+    classes = parts[0].params.outputs
     private = [(None,), *((part.scorer(table),) for part, table in zip(parts, tables, strict=True))]
     sums = run_locally(program, len(parts), private, settings).results[ACTIVE]
     assert sums is not None
-    return np.asarray(sums[0])
+    return np.asarray(sums if classes > 1 else sums[0])
 
 
 def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedAnswer:
@@ -122,9 +130,9 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
     told: list[Ints] = []
     see = Active.see_evaluation
 
-    def hear(active: Active, sums: Ints, weight_bits: int) -> None:
+    def hear(active: Active, sums: Ints, leaf_scale_bits: int) -> None:
         told.append(sums)
-        see(active, sums, weight_bits)
+        see(active, sums, leaf_scale_bits)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Active, "see_evaluation", hear)
@@ -134,10 +142,10 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
 
     start = answer.encoded.sealed.start
     sums = answer.margins[-1] - start
-    np.testing.assert_array_equal(scored(models(run), training.tables, settings), sums[:ROWS])
+    np.testing.assert_array_equal(scored(models(run), training.tables, settings), sums[..., :ROWS])
     if training.evaluation:
         np.testing.assert_array_equal(np.array(told), answer.evaluated(ROWS))
-        np.testing.assert_array_equal(scored(models(run), training.evaluation[0], settings), sums[ROWS:])
+        np.testing.assert_array_equal(scored(models(run), training.evaluation[0], settings), sums[..., ROWS:])
     else:
         assert not told
     return answer
@@ -146,7 +154,7 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
 @examples(25)
 @given(
     seed=st.integers(0, 10**6),
-    kind=st.sampled_from(["binary", "regression"]),
+    kind=st.sampled_from(["binary", "regression", "classes"]),
     participants=st.integers(2, 5),
     weights=st.sampled_from([None, None, "steps", "tiny", "far apart"]),
     size=st.sampled_from([0.0, 1e-6, 1.0, 1e3, 1e8]),
@@ -268,6 +276,26 @@ def test_margins_beyond_the_range_of_the_sigmoid() -> None:
     assert (answer.margins[-1] != answer.margins[0]).any()
 
 
+@pytest.mark.parametrize("learning_rate", [0.3, 30.0])
+@pytest.mark.parametrize("classes", [2, 5, 7])
+def test_any_number_of_classes(classes: int, learning_rate: float) -> None:
+    """Some of them rare, one without a row; a rate of 30 sends margins farther apart than the exponential reaches."""
+    problem = small_problem(5, "classes", ROWS + EVAL_ROWS)
+    y = np.arange(ROWS + EVAL_ROWS) % classes * (np.arange(ROWS + EVAL_ROWS) % 3 > 0)
+    y[(y == 1) & (classes > 2)] = 0
+    y[-1] = classes - 1
+    training = training_of(
+        problem, y.astype(np.float64), None, True,
+        n_estimators=3, max_depth=2, learning_rate=learning_rate, min_child_weight=0.0,
+    )  # fmt: skip
+    answer = assert_all_lossless(training, 3, "mesh" if classes == 5 else "star")
+    assert training.params.num_class == classes
+    assert len(answer.trees) == 3 * classes
+    apart = np.ptp(answer.margins[-1], axis=0)
+    assert (apart.max() > 31 << PLACES) == (learning_rate == 30.0)
+    assert (answer.margins[-1] != answer.margins[-2]).any()
+
+
 def test_residuals_beyond_their_cap() -> None:
     """A rate of 40 makes residuals grow until they are held to the cap."""
     problem = small_problem(4, "regression", ROWS + EVAL_ROWS)
@@ -308,7 +336,7 @@ def test_a_tree_lighter_than_min_child_weight_weighs_as_any_other(kind: str) -> 
 # The estimators
 
 
-@pytest.mark.parametrize("kind", ["binary", "regression"])
+@pytest.mark.parametrize("kind", ["binary", "regression", "classes"])
 def test_estimators_give_the_oracles_trees(kind: str) -> None:
     """With evaluation rows and a random_state; and predictions are the oracle's sums."""
     problem = small_problem(11, kind, rows=60, weighted=True)
@@ -317,7 +345,7 @@ def test_estimators_give_the_oracles_trees(kind: str) -> None:
         {name: frame.iloc[rows] for name, frame in problem.tables.items()} for rows in (slice(0, ROWS), slice(ROWS, 60))
     )
     y, weight = problem.y[:ROWS], problem.weight[:ROWS]
-    estimator = FedXGBClassifier if kind == "binary" else FedXGBRegressor
+    estimator = FedXGBRegressor if kind == "regression" else FedXGBClassifier
     model = estimator(security="sealed", n_estimators=3, subsample=0.8, colsample_bynode=0.5, random_state=5)
     model.fit(first, y, sample_weight=weight, eval_set=[(rest, problem.y[ROWS:])])
     answer = answer_to(model, first, y, weight)
@@ -325,6 +353,6 @@ def test_estimators_give_the_oracles_trees(kind: str) -> None:
     assert list(join(model.partial_models_).trees) == answer.trees
     assert joined_weights(model.partial_models_) == answer.weights
     sums = np.ldexp((answer.margins[-1] - answer.encoded.sealed.start).astype(np.float64), -answer.encoded.places)
-    (base,) = model.partial_models_[0].base_margin or ()
+    base = np.array(model.partial_models_[0].base_margin)
     found = model.decision_function(first) if isinstance(model, FedXGBClassifier) else model.predict(first)
-    np.testing.assert_array_equal(found, sums + base)
+    np.testing.assert_array_equal(found, sums.T + base)

@@ -102,6 +102,7 @@ KIND_OF = {
         "parameter_page",
         "exponential",
         "sigmoid",
+        "softmax",
     )
 }
 """Folders and files of `tests/`; the longest entry decides, and a mark of the test's own over all."""

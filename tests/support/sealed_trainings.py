@@ -65,6 +65,11 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "gamma": ("gamma", {"weighted": True}),
     "amounts": ("counts", {"objective": "reg:tweedie", "subsample": 0.6}),
     "shares": ("binary", {"objective": "reg:logistic"}),
+    "classes": ("classes", {"min_child_weight": 0.0}),
+    "classes, weights": ("classes", {"weighted": True, "reg_alpha": 0.1, "max_delta_step": 0.5}),
+    "classes, row samples": ("classes", {"objective": "multi:softmax", "subsample": 0.6, "colsample_bynode": 0.5}),
+    "classes, directions": ("directions", {"objective": "multi:softprob", "num_class": 3}),
+    "classes, early stopping": ("early stopping", {"objective": "multi:softprob", "num_class": 3}),
 }
 """Every objective and option of a sealed training: the strict training that it is like, and what else it has."""
 
@@ -116,7 +121,15 @@ class Recorded:
     def margins(self) -> dict[int, Ints]:
         """What nobody has: the margins of all rows after each round, from everybody's shares."""
         kept = [memory.states for memory in self.memories[1:]]
-        return {t: np.sum([_shares(states[t]) for states in kept], axis=0).ravel() for t in kept[0]}
+        sums = {t: np.sum([_shares(states[t]) for states in kept], axis=0) for t in kept[0]}
+        return {t: of_all if self.training.params.outputs > 1 else of_all.ravel() for t, of_all in sums.items()}
+
+    @property
+    def rounds(self) -> list[list[Tree]]:
+        """The trees that the attempt grew, round by round."""
+        size = self.training.params.trees_per_round
+        trees = self.grown[self.first * size :]
+        return [list(trees[i : i + size]) for i in range(0, len(trees), size)]
 
     @property
     def weights(self) -> Ints:
@@ -211,15 +224,15 @@ def recorded(kind: str, participants: int) -> Recorded:
 
 def sealed_ledger(record: Recorded) -> dict[tuple[str, str], int]:
     """Return the sealed column of the table of reveals, in numbers, from what the trees look like."""
-    training, trees = record.training, record.grown[record.first :]
-    M, params = training.participants, training.params
-    judged = sum(len(level) for tree in trees for level in levels([tree], training.depth))
+    training, rounds = record.training, record.rounds
+    M, params, trees = training.participants, training.params, [tree for trees in rounds for tree in trees]
+    judged = sum(len(level) for of_round in rounds for level in levels(of_round, training.depth))
     told = {
         Entry.TABLE_SIZES: 3 * M,
         Entry.TREE_SHAPE: judged,
         Entry.ROUNDS_DONE: 3 * M if record.first else 2 * M,
     }
-    told[Entry.NUMBER_OF_TREES] = 1 + (len(trees) + 1 if params.may_stop_early else 0)  # 1 at first
+    told[Entry.NUMBER_OF_TREES] = 1 + (len(rounds) + 1 if params.may_stop_early else 0)  # 1 at first
     ledger = {(name, who): count for name, count in told.items() for who in ("coordinator", "participants")}
     ledger[Entry.EVALUATION_MARGINS, "P1"] = len(trees) * training.eval_rows
     for m in range(1, M + 1):
@@ -230,18 +243,18 @@ def sealed_ledger(record: Recorded) -> dict[tuple[str, str], int]:
 
 def announcements(record: Recorded) -> list[tuple[str, list[Any]]]:
     """Return what the coordinator must have been told, in order."""
-    training, trees = record.training, record.grown[record.first :]
+    training, rounds = record.training, record.rounds
     sizes = [[training.tables[0].rows, training.eval_rows, count] for count in training.columns]
     told: list[tuple[str, list[Any]]] = [(Entry.TABLE_SIZES, sizes)]
     told += [(Entry.ROUNDS_DONE, [[record.first, 0]] * training.participants), (Entry.NUMBER_OF_TREES, [0])]
     if record.first:  # and of which attempt the shares are
         mark = digest(record.memories[1].states[record.first].mark.encode())
         told.append((Entry.ROUNDS_DONE, [[int.from_bytes(mark[:8], "little", signed=True)]] * training.participants))
-    for t, tree in enumerate(trees):
-        judged = levels([tree], training.depth)
-        told += [(Entry.TREE_SHAPE, [owner_of(tree, node) for _, node in level]) for level in judged]
+    for t, trees in enumerate(rounds):
+        judged = levels(trees, training.depth)
+        told += [(Entry.TREE_SHAPE, [owner_of(trees[k], node) for k, node in level]) for level in judged]
         if training.params.may_stop_early:
-            stopped = t == len(trees) - 1 and len(record.grown) < training.params.n_estimators
+            stopped = t == len(rounds) - 1 and record.first + len(rounds) < training.params.n_estimators
             told.append((Entry.NUMBER_OF_TREES, [int(not stopped)]))
     if training.params.may_stop_early:
         told.append((Entry.NUMBER_OF_TREES, [len(rounds_of(training, record.run))]))

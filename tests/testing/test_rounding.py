@@ -71,7 +71,7 @@ def test_those_of_sealed_trainings_are_the_oracles(objective: str, size: float, 
     sums = rng.integers(-(1 << 26), 1 << 26, 40) << (32 - encoded.places)
     start = np.full(40, params.loss.base_margin(labels.y, labels.weight, None, 1)[0])
 
-    found = integer_gradients_of_sealed(params, labels.y, labels.weight, start, sums[None], 3)
+    found = integer_gradients_of_sealed(params, labels.y, labels.weight, start[None], sums[None], 3)
 
     margins = encoded.sealed.start + (sums >> (32 - encoded.places))
     g, h = reference.sealed_gradients(encoded.sealed, margins, encoded.y, encoded.weights)
@@ -87,7 +87,7 @@ def test_sealed_sums_finer_than_a_joined_models_are_off_by_their_rounding() -> N
     """Small labels have finer steps than 2^-32, to which `join` rounds every tree."""
     params = TrainParams(objective="reg:squarederror", security="sealed")
     labels, sums = np.array([1e-6, 2e-6, 5e-6]), np.zeros((1, 3), np.int64)
-    found = integer_gradients_of_sealed(params, labels, None, np.zeros(3), sums, 3)
+    found = integer_gradients_of_sealed(params, labels, None, np.zeros((1, 3)), sums, 3)
     assert (found.error_g == 3 * 2.0**-33).all()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Resources
+from mpfedxgb.modes.sealed.gradients import working
 from mpfedxgb.testing.trial import Trial
 from mpfedxgb.training.memory import (
     BASE,
@@ -42,7 +43,8 @@ from mpfedxgb.machine import anonymous_memory
 rows, features, told, folder = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4]
 rng = np.random.default_rng(1)
 X = rng.normal(size=(rows, features)).astype(np.float32)
-y = (X[:, 0] + X[:, -1] + rng.normal(size=rows) > 0).astype(int)
+score, classes = X[:, 0] + X[:, -1] + rng.normal(size=rows), told.pop("classes", 2)
+y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
 told = {"n_estimators": 1, **told}
 few = {"security": told.get("security", "strict"), "n_estimators": told["n_estimators"]}
 FedXGBClassifier(max_depth=2, max_bin=4, **few).fit(X[:500], y[:500])  # what is imported and compiled once
@@ -69,16 +71,21 @@ def measured(rows: int, features: int, told: dict[str, object], folder: Path) ->
         (60_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "coordinator": "P3"}),
         (50_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "max_memory": "700 MB"}),
         (70_000, {"participants": 3, "max_depth": 2, "max_bin": 32, "security": "sealed", "n_estimators": 2}),
+        (
+            40_000,
+            {"participants": 3, "max_depth": 2, "max_bin": 32, "security": "sealed", "n_estimators": 2, "classes": 3},
+        ),
         (20_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "monotone_constraints": [1, 0, -1]}),
     ],
-    ids=["two", "four", "nobody else", "spool", "sealed", "constrained"],
+    ids=["two", "four", "nobody else", "spool", "sealed", "sealed classes", "constrained"],
 )
 def test_the_formula_is_right_within_15_percent(rows: int, told: dict[str, object], tmp_path: Path) -> None:
     """For simulations of several sizes, in memory and in the spool."""
     taken, columns = measured(rows, 10, told, tmp_path)
     security = str(told.get("security", "strict"))
-    constrained = "monotone_constraints" in told
-    params = TrainParams(num_class=2, max_depth=int(str(told["max_depth"])), security=security, constrained=constrained)
+    classes, constrained = int(str(told.get("classes", 2))), "monotone_constraints" in told
+    loss, depth = "multi:softprob" if classes > 2 else "binary:logistic", int(str(told["max_depth"]))
+    params = TrainParams(loss, classes, max_depth=depth, security=security, constrained=constrained)
     owns = "coordinator" in told
     sizes = TableSizes(rows, 0, tuple(columns), owns)
     forecast = training_bytes(range(len(columns) + 1 - owns), params, sizes, in_spool="max_memory" in told)
@@ -160,6 +167,9 @@ def test_what_sealed_trainings_take_besides() -> None:
     assert taken[1] - taken[0] > 3 * (taken[2] - taken[1])
     frames = [peak_bytes(1, flat, one) - BASE - training_bytes([1], flat, one) for one in (few, most, more)]
     assert frames[0] * 2 == frames[1] == frames[2] > 0
+    classes = replace(deep, objective="multi:softprob", num_class=3, weighted=True)
+    for role, carried in enumerate((8, 16, 16)):
+        assert working(role, classes, sizes).carried == carried * (3 * 2_001_000 + 1_000_000)
     squares = replace(flat, objective="reg:squarederror", num_class=1)
     assert peak_bytes(1, squares, most) == BASE + training_bytes([1], squares, most)
 

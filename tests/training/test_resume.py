@@ -68,6 +68,7 @@ KINDS = (
     "sealed clipped weights",
     "sealed directions",
     "sealed gamma",
+    "sealed classes",
 )
 
 

@@ -115,7 +115,7 @@ def test_rules_follow_from_the_parameters(name: str) -> None:
         no_split_first=True,
         first_layer_mask=False,
         bits=scales.bits_needed(ROWS, public.g_cap, public.h_cap, public.lam_cap, public.gam_cap),
-        weight_bits=(ROWS * public.h_cap + 1).bit_length() + 1,
+        hessian_bits=(ROWS * public.h_cap + 1).bit_length() + 1,
     )
     assert plain.bits <= plain.ring.bits
     for setup in set_up_all(training).results:

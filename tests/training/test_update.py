@@ -117,7 +117,7 @@ def check_margins(run: LocalRun[Updated], training: Training, security: str) -> 
                 np.testing.assert_allclose(added, weight, atol=2.0**-31)
 
 
-def weight_of(leaves: list[Any], weight_bits: int, security: str) -> float:
+def weight_of(leaves: list[Any], leaf_scale_bits: int, security: str) -> float:
     """Return a leaf's weight: the active participant's alone, or the sum of everybody's shares."""
     if security == "strict":
         assert [leaf.weight is not None for leaf in leaves] == [True, False, False]
@@ -126,7 +126,7 @@ def weight_of(leaves: list[Any], weight_bits: int, security: str) -> float:
         return float(decode_fixed(np.array(leaves[0].weight), WEIGHT_BITS))
     assert {(leaf.weight, leaf.cover) for leaf in leaves} == {(None, None)}
     total = (sum(leaf.share for leaf in leaves) + (1 << 63)) % (1 << 64) - (1 << 63)
-    return float(decode_fixed(np.array(total), weight_bits))
+    return float(decode_fixed(np.array(total), leaf_scale_bits))
 
 
 def test_the_papers_weights_are_the_strict_ones_within_epsilon() -> None:

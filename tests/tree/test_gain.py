@@ -109,7 +109,7 @@ def test_weight_of_a_child_at_the_limit(mcw: int) -> None:
     left = integers([[[1, 1, 1, 1, 1], [0, 4, 5, 6, 10]]] * NODES)
     totals = integers([[3, 10]] * NODES)
     rules = TreeRules(
-        max_depth=3, ring=wide(3), checks_children=True, no_split_first=True, first_layer_mask=False, weight_bits=5
+        max_depth=3, ring=wide(3), checks_children=True, no_split_first=True, first_layer_mask=False, hessian_bits=5
     )
     valid = secure_gains(2, left, totals, (7, 1, mcw), rules, None).values[2]
 

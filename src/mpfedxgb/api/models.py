@@ -103,7 +103,7 @@ def predict_margins(
     plain = None if active.params.facts.runs_a_protocol else plain_predict
     sums, record = _score(models, tables, rounds, settings, plain, secure_predict)
     assert active.base_margin is not None
-    return decode_fixed(sums, active.weight_bits) + (
+    return decode_fixed(sums, active.leaf_scale_bits) + (
         np.array(active.base_margin)[:, None] if start is None else start
     ), record
 

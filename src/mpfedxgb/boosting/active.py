@@ -280,15 +280,15 @@ class Active:
         above, below = (held, 1 << self.plan.places) if held is not None else scale.step(G, H)
         return times_rate(above, below, rate, scale.f_h - scale.f_g)
 
-    def add(self, predictions: npt.NDArray[np.int64], weight_bits: int) -> None:
-        """Add what trees predict for every row, (trees, rows) in units of 2^-weight_bits (Algorithm 1, line 9)."""
-        self.margins += encode_fixed(decode_fixed(predictions, weight_bits), WEIGHT_BITS)
+    def add(self, predictions: npt.NDArray[np.int64], leaf_scale_bits: int) -> None:
+        """Add what trees predict for every row, (trees, rows) in units of 2^-leaf_scale_bits (Algorithm 1, line 9)."""
+        self.margins += encode_fixed(decode_fixed(predictions, leaf_scale_bits), WEIGHT_BITS)
         self._check_margins()
 
-    def see_evaluation(self, sums: npt.NDArray[np.int64], weight_bits: int) -> None:
-        """Take what the trees so far add up to in evaluation rows, in units of 2^-weight_bits (security="sealed")."""
+    def see_evaluation(self, sums: npt.NDArray[np.int64], leaf_scale_bits: int) -> None:
+        """Take what the trees so far add up to in evaluation rows, in units of 2^-leaf_scale_bits (sealed)."""
         start = encode_fixed(self.start[:, self.sizes.rows :], WEIGHT_BITS)
-        self.margins[:, self.sizes.rows :] = start + encode_fixed(decode_fixed(sums, weight_bits), WEIGHT_BITS)
+        self.margins[:, self.sizes.rows :] = start + encode_fixed(decode_fixed(sums, leaf_scale_bits), WEIGHT_BITS)
         self._check_margins()
 
     def _check_margins(self) -> None:

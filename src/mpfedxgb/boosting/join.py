@@ -81,7 +81,7 @@ def join(models: Sequence[PartialModel]) -> Joined:
         first.participants,
         first.params,
         tuple((part.participant, f) for part in parts for f in part.features),
-        tuple(_join_tree([part.trees[i] for part in parts], first.weight_bits) for i in range(len(first.trees))),
+        tuple(_join_tree([part.trees[i] for part in parts], first.leaf_scale_bits) for i in range(len(first.trees))),
         first.base_margin,
         first.best_iteration,
         first.tree_scales,
@@ -92,24 +92,24 @@ def _training_of(part: PartialModel) -> tuple[object, ...]:
     return part.training, part.participants, part.coordinator, part.params, len(part.trees)
 
 
-def _join_leaf(views: Sequence[Node], weight_bits: int) -> Leaf:
+def _join_leaf(views: Sequence[Node], leaf_scale_bits: int) -> Leaf:
     """Return a leaf with its weight in units of 2^-32: the active participant's, or the sum of everybody's shares."""
     leaves = [node for node in views if isinstance(node, Leaf)]
     if leaves[0].share is None:
         return leaves[0]
     total = sum(leaf.share or 0 for leaf in leaves) % (1 << 64)
     signed = total - (1 << 64) if total >> 63 else total
-    return Leaf(round(Fraction(signed) * Fraction(2) ** (WEIGHT_BITS - weight_bits)))
+    return Leaf(round(Fraction(signed) * Fraction(2) ** (WEIGHT_BITS - leaf_scale_bits)))
 
 
-def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
+def _join_tree(views: Sequence[Tree], leaf_scale_bits: int) -> JoinedTree:
     """Put the views of one tree together and renumber it level by level, real left first."""
     nodes: list[JoinedSplit | Leaf] = []
     order, following = joined_order(views), 1
     for number in order:
         owner, own = _owner(number, views)
         if own is None:
-            nodes.append(_join_leaf([view[number] for view in views], weight_bits))
+            nodes.append(_join_leaf([view[number] for view in views], leaf_scale_bits))
             continue
         own_view = views[ACTIVE - 1][number]
         gain = None if isinstance(own_view, Leaf) else own_view.gain

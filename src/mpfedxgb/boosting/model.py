@@ -55,8 +55,8 @@ class PartialModel:
     is the last of them if it brought columns, which its name says then. Trees are listed
     round by round, class by class, the parallel ones of a class side by side. `base_margin`, `best_iteration`,
     `classes` (what the labels of a classifier are called), leaf weights and gains are the active participant's. In the
-    sealed way and the paper's every participant has shares of the leaf weights, in units of 2^-weight_bits, which the
-    active participant knows, and nobody gains. A sealed model is scored with all its trees, always. With dart the
+    sealed way and the paper's every participant has shares of the leaf weights, in units of 2^-leaf_scale_bits, which
+    the active participant knows, and nobody gains. A sealed model is scored with all its trees, always. With dart the
     active participant has the scales of the trees, by which leaf weights are multiplied when rows are scored.
     """
 
@@ -69,7 +69,7 @@ class PartialModel:
     base_margin: tuple[float, ...] | None = None
     best_iteration: int | None = None
     classes: tuple[str | int | float, ...] | None = None
-    weight_bits: int = WEIGHT_BITS
+    leaf_scale_bits: int = WEIGHT_BITS
     coordinator: str | None = None
     tree_scales: tuple[float, ...] | None = None
 
@@ -124,7 +124,7 @@ class PartialModel:
             "base_margin": None if self.base_margin is None else list(self.base_margin),
             "best_iteration": self.best_iteration,
             "classes": None if self.classes is None else list(self.classes),
-            "weight_bits": self.weight_bits,
+            "weight_bits": self.leaf_scale_bits,
             **({} if self.tree_scales is None else {"tree_scales": list(self.tree_scales)}),
             "trees": [tree_to_json(tree) for tree in self.trees],
         }
@@ -173,7 +173,7 @@ class PartialModel:
             base_margin=None if base is None else tuple(_each(content, "base_margin", float)),
             best_iteration=None if best is None else _typed(content, "best_iteration", int),
             classes=None if classes is None else tuple(_each(content, "classes", str, int, float, bool)),
-            weight_bits=_typed({"weight_bits": WEIGHT_BITS} | content, "weight_bits", int),
+            leaf_scale_bits=_typed({"weight_bits": WEIGHT_BITS} | content, "weight_bits", int),
             coordinator=_typed(content, "coordinator", str) if "coordinator" in content else None,
             tree_scales=tuple(_each(content, "tree_scales", float)) if "tree_scales" in content else None,
         )
@@ -189,10 +189,10 @@ class PartialModel:
         _require(self.coordinator in (None, last), "a coordinator that brought columns is the last of three or more")
         self._check_rounds()
         _require(
-            self.weight_bits == WEIGHT_BITS or (self.is_active and self.params.facts.shares_leaf_weights),
+            self.leaf_scale_bits == WEIGHT_BITS or (self.is_active and self.params.facts.shares_leaf_weights),
             "the scale of leaf weights is the active participant's, where everyone holds shares of them",
         )
-        _require(_WEIGHT_BITS[0] <= self.weight_bits <= _WEIGHT_BITS[1], "weight_bits is no scale of leaf weights")
+        _require(_WEIGHT_BITS[0] <= self.leaf_scale_bits <= _WEIGHT_BITS[1], "weight_bits is no scale of leaf weights")
         if classes is not None:
             wanted = self.params.num_class
             _require(len(set(classes)) == wanted, f"{len(classes)} classes are listed for a model of {wanted}")

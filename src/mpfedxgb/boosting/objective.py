@@ -87,6 +87,7 @@ PRIVATE = ScalePolicy(h_most=H_MOST)
 class SealedForm:
     """How g and h are computed on secrets, with security="sealed": by the integer sigmoid, or as differences.
 
+    With several classes it is the integer softmax, whose margins, g and h have the units and bounds of log-loss.
     Their scales, of rows without weights and with them; a private one serves all rounds. With a `power` p from 1 to 2
     they are those of Tweedie's deviance, of powers of the mean e^F: g = b - a and h = (2 - p) b + (p - 1) a for
     b = e^((2 - p) F) and a = y e^((1 - p) F). That is Poisson's loss for p = 1 and gamma's for p = 2. What is computed

@@ -53,7 +53,7 @@ def part_so_far(
     candidates: Candidates,
     trees: Sequence[Tree],
     active: Active | None,
-    weight_bits: int = WEIGHT_BITS,
+    leaf_scale_bits: int = WEIGHT_BITS,
 ) -> PartialModel:
     """Return a participant's part of the model so far; `active` is the active participant's, None at the others."""
     return PartialModel(
@@ -66,7 +66,7 @@ def part_so_far(
         trees=tuple(trees),
         base_margin=None if active is None else tuple(active.base.tolist()),
         best_iteration=None if active is None else active.best_iteration,
-        weight_bits=weight_bits,
+        leaf_scale_bits=leaf_scale_bits,
         tree_scales=None if active is None or active.dropout is None else active.dropout.scales,
     )
 

@@ -140,7 +140,7 @@ def bits_of_constrained(rows: int, g_cap: int, h_cap: int, lam: int, gam: int, u
     return 2 + max(a * b, a * b0, a0 * b).bit_length()
 
 
-def weight_bits(public: ScalePlan, rows: int) -> int:
+def hessian_bits(public: ScalePlan, rows: int) -> int:
     """Return the width of a side's hessian less min_child_weight, which is at most one more than all of them."""
     return (rows * public.h_cap + 1).bit_length() + 1
 
@@ -153,7 +153,7 @@ def alpha_bits(public: ScalePlan, rows: int) -> int:
 def tree_widths(params: TrainParams, public: ScalePlan, rows: int) -> dict[str, int]:
     """Return the widths of TreeRules, by their names there."""
     D, G = rows * public.h_cap + public.lam_cap, rows * public.g_cap
-    widths = {"bits": public.bits(rows), "weight_bits": weight_bits(public, rows), "places": public.places}
+    widths = {"bits": public.bits(rows), "hessian_bits": hessian_bits(public, rows), "places": public.places}
     if params.reg_alpha:
         widths["alpha_bits"] = alpha_bits(public, rows)
     if params.largest_step or params.constrained:

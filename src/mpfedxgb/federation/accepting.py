@@ -16,7 +16,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.params import TrainParams
@@ -44,6 +44,8 @@ from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.workers.cluster import Cluster
+
+T = TypeVar("T")
 
 NOTE = "agreed.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -80,22 +82,26 @@ def refusals(settings: RoleSettings, params: TrainParams, rows: int) -> Iterator
         ("max_depth", f"max_depth={params.max_depth}", params.max_depth, limits.max_depth),
         ("max_trees", f"{trees} trees", trees, limits.max_trees),
         ("max_bin", f"max_bin={params.max_bin}", params.max_bin, limits.max_bin),
-        ("max_rows", f"{rows} rows", rows, limits.max_rows),
+        ("max_rows", "this number of rows", rows, limits.max_rows),
     ]
     over = [(key, what, value, limit) for key, what, value, limit in most if limit is not None and value > limit]
     if rows < limits.min_rows:
-        over.append(("min_rows", f"{rows} rows", rows, limits.min_rows))
+        over.append(("min_rows", "this number of rows", rows, limits.min_rows))
     for key, what, value, limit in over:
         text = f"{who} does not accept {what}; its limit is [accept] {key} = {limit}"
         yield RefusedError(text, code="range", parameter=f"accept.{key}", value=value)
 
 
 def check_limits(settings: RoleSettings, trainings: Sequence[TrainParams], rows: int) -> None:
-    """Raise RefusedError, which names all limits in the way, unless trainings of `rows` rows are accepted."""
-    found = {str(error): error for params in trainings for error in refusals(settings, params, rows)}
+    """Raise RefusedError, which names all limits in the way, unless trainings of `rows` rows are accepted.
+
+    How many rows a participant has stays in its own log.
+    """
+    found = {error.public: error for params in trainings for error in refusals(settings, params, rows)}
     if found:
         first = next(iter(found.values()))
-        raise RefusedError("; ".join(found), code=first.code, parameter=first.parameter, value=first.value)
+        text = "; ".join(found)
+        raise RefusedError(text, f" ({rows} rows)", code=first.code, parameter=first.parameter, value=first.value)
     for params in trainings:
         params.check_rules()
 
@@ -205,11 +211,18 @@ def coordinators_work(settings: RoleSettings, workers: OpenCluster) -> Prepare[s
 
 def servers_work(settings: RoleSettings, service: Service) -> Prepare[None]:
     """Return how an auxiliary prepares that serves; its model says what is scored, so it needs no [training]."""
-    own = own_work(settings, run_scoring, (service,))
+    return taking_over(settings, SCORING, own_work(settings, run_scoring, (service,)))
 
-    def prepare(proposal: Proposal) -> Work[None] | None:
+
+def taking_over(settings: RoleSettings, kind: int, own: Prepare[T]) -> Prepare[T]:
+    """Return how a role prepares that takes name and parameters of a session of some kind over, unless it has its own.
+
+    For what no parameter changes: nothing is limited by them.
+    """
+
+    def prepare(proposal: Proposal) -> Work[T] | None:
         work = own(proposal)
-        if work is None or settings.has_training or proposal.kind != KINDS[SCORING]:
+        if work is None or settings.has_training or proposal.kind != KINDS[kind]:
             return work
         return replace(work, settings=settings.for_session(proposal.session, proposal.params()[0]))
 
@@ -230,7 +243,7 @@ def accepters_work(settings: RoleSettings, tables: Tables, cluster: Cluster | No
             raise RefusedError(
                 f"{text}; start it with another option than --accept", code="mismatch", parameter="session"
             )
-        rows, evaluation = _common(settings, *tables())
+        rows, evaluation = aligned_rows(settings, *tables())
         if proposal.kind == INQUIRY:
             _check_inquiry(settings, proposal, len(rows.ids))
             return None
@@ -246,7 +259,7 @@ def accepters_work(settings: RoleSettings, tables: Tables, cluster: Cluster | No
     return prepare
 
 
-def _common(settings: RoleSettings, rows: Rows, evaluation: Rows | None) -> tuple[Rows, Rows | None]:
+def aligned_rows(settings: RoleSettings, rows: Rows, evaluation: Rows | None) -> tuple[Rows, Rows | None]:
     """Return the rows that all have, where participants align them; as they were found when all agreed to that."""
     if settings.id_rule is None:
         return rows, evaluation

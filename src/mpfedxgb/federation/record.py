@@ -3,6 +3,8 @@
 One chain of lines for all sessions, over files that follow each other; lines are added, and none is ever removed. A
 line is written when the roles have met and agreed, when the kind of the session is known, after each round of a
 training, before that is kept, and at the end. Each line says how much it has been so far; the last one counts.
+A proposal that led to no meeting, an inquiry or what somebody refused, has one line: nothing of it is on a ledger, but
+the one who asks hears an answer.
 
 Of a scoring session's batches the first has a line, and after it the first of every hour. What all batches so far come
 to is in a small file beside the record, written again after each of them, until a line says the same. So a session of
@@ -28,6 +30,7 @@ from typing import Any
 
 from mpfedxgb.atomic import MOST_BYTES, write_file
 from mpfedxgb.errors import CheckpointError, kind_of, printable, public_reason
+from mpfedxgb.federation.proposals import Proposal
 from mpfedxgb.federation.scoring import BATCHES
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.machine import PeakMemory, version_of
@@ -51,18 +54,77 @@ def read_record(settings: RoleSettings) -> History:
     return History.read(settings.role.state)
 
 
-class AttemptRecord(Observer):
-    """The lines of one attempt, from when the roles have met."""
+class _Lines(Observer):
+    """Lines of one entry in a role's record."""
 
-    def __init__(self, settings: RoleSettings, attempt: int, agreed: Mapping[str, Any] | None = None) -> None:
-        self._settings, self._attempt, self._agreed = settings, attempt, agreed
+    def __init__(self, settings: RoleSettings) -> None:
+        self._settings = settings
         self._folder, self._must = settings.role.state, not settings.is_coordinator
         self._chain = record_chain(self._folder, MOST_BYTES)
+        self._entry = uuid.uuid4().hex[:16]
+
+    def _begun(self, session: str) -> dict[str, Any]:
+        return {
+            "begun": _now(),
+            "version": version_of("mpfedxgb"),
+            "federation": self._settings.federation.name,
+            "session": session,
+            "role": self._settings.role.name,
+        }
+
+    def _line(self, content: Mapping[str, Any]) -> str:
+        return json.dumps({"entry": self._entry, "time": _now(), **content})
+
+    def _write(self, content: Mapping[str, Any]) -> bool:
+        """Add a line; return whether it is there."""
+        with self._trying():
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # nobody else makes a coordinator's
+            self._chain.append(self._line(content).encode())
+            return True
+        return False
+
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            text = f"cannot write the record in {self._folder}: {error.strerror}"
+            if self._must:
+                kept = "what was there before is unchanged; nobody is answered without a record, so make room first"
+                raise CheckpointError(f"{text}; {kept}", "damaged", "record") from None
+            _log.warning("%s; the session goes on without", text)
+
+
+class ProposalRecord(_Lines):
+    """The line of a proposal that led to no attempt: what was asked for, and what came of it."""
+
+    def __init__(self, settings: RoleSettings, proposal: Proposal) -> None:
+        super().__init__(settings)
+        self._proposal = proposal
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Write it down."""
+        asked = {key: getattr(self._proposal, key) for key in ("kind", "rows", "is_trial", "trainings")}
+        asked["candidates"] = len(self._proposal.parameters)
+        self._write({**self._begun(printable(self._proposal.session)), "proposal": asked, **_how(error)})
+
+
+class AttemptRecord(_Lines):
+    """The lines of one attempt, from when the roles have met; if they do not, that of the proposal."""
+
+    def __init__(
+        self,
+        settings: RoleSettings,
+        attempt: int,
+        agreed: Mapping[str, Any] | None = None,
+        proposal: Proposal | None = None,
+    ) -> None:
+        super().__init__(settings)
+        self._attempt, self._agreed, self._proposal = attempt, agreed, proposal
         self._batches: Mapping[str, Any] = {}
         self._next_line = 0.0
         self._party: Party | None = None
         self._began = time.perf_counter()
-        self._entry = uuid.uuid4().hex[:16]
         self._memory = PeakMemory()
 
     def on_meeting(self, party: Party) -> None:
@@ -70,11 +132,7 @@ class AttemptRecord(Observer):
         self._began, settings = time.perf_counter(), self._settings
         self._write(
             {
-                "begun": _now(),
-                "version": version_of("mpfedxgb"),
-                "federation": settings.federation.name,
-                "session": settings.session.name,
-                "role": settings.role.name,
+                **self._begun(settings.session.name),
                 "attempt": self._attempt,
                 "parameters": settings.training.to_dict(),
                 **({"agreed": self._agreed} if self._agreed else {}),
@@ -115,8 +173,10 @@ class AttemptRecord(Observer):
         self._memory.stop()
         party = self._party
         if party is None:
+            if self._proposal is not None:
+                ProposalRecord(self._settings, self._proposal).on_end(error)
             return
-        how = {"how": "done"} if error is None else {"how": kind_of(error), "why": printable(public_reason(error))}
+        how = _how(error)
         phases = {name: counts.to_dict() for name, counts in party.meter.phases.items()}
         link, plans = party.link, party.meter.plans
         planned = {"link": {"latency": link.latency, "bandwidth": link.bandwidth}, "plans": plans} if plans else {}
@@ -124,27 +184,9 @@ class AttemptRecord(Observer):
             with suppress(OSError):
                 sum_path(self._folder, self._entry).unlink(missing_ok=True)
 
-    def _line(self, content: Mapping[str, Any]) -> str:
-        return json.dumps({"entry": self._entry, "time": _now(), **content})
 
-    def _write(self, content: Mapping[str, Any]) -> bool:
-        """Add a line; return whether it is there."""
-        with self._trying():
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # nobody else makes a coordinator's
-            self._chain.append(self._line(content).encode())
-            return True
-        return False
-
-    @contextmanager
-    def _trying(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            text = f"cannot write the record in {self._folder}: {error.strerror}"
-            if self._must:
-                kept = "what was there before is unchanged; nobody is answered without a record, so make room first"
-                raise CheckpointError(f"{text}; {kept}", "damaged", "record") from None
-            _log.warning("%s; the session goes on without", text)
+def _how(error: BaseException | None) -> dict[str, str]:
+    return {"how": "done"} if error is None else {"how": kind_of(error), "why": printable(public_reason(error))}
 
 
 def _now() -> str:

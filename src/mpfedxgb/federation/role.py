@@ -24,7 +24,14 @@ from mpfedxgb.data.files import write_table
 from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.federation import programs
-from mpfedxgb.federation.accepting import Tables, accepters_work, coordinators_work, proposed, servers_work
+from mpfedxgb.federation.accepting import (
+    Tables,
+    accepters_work,
+    coordinators_work,
+    proposed,
+    servers_work,
+    taking_over,
+)
 from mpfedxgb.federation.alignment import (
     LoggedSteps,
     Terms,
@@ -126,7 +133,8 @@ def _align(
     group = Edwards25519(n_jobs or settings.align.n_jobs)
     with stopping_on_signals():
         watching = LoggedSteps(settings.role.name) if observer is None else observer  # lines would tear a bar
-        prepare = own_work(settings, run_aligning, (terms, lists, group, settings.align.max_rows))
+        own = own_work(settings, run_aligning, (terms, lists, group, settings.align.max_rows))
+        prepare = taking_over(settings, ALIGNING, own)
         outcome: Outcome[dict[str, Marks]] = run_session(
             settings, prepare, proposed(settings, ALIGNING), observer=watching
         )

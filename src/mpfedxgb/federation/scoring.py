@@ -316,7 +316,7 @@ def _score(
     base: Floats = np.array(service.model.base_margin)[:, None]
     if request is not None and request.start is not None:
         base = request.start
-    return decode_fixed(sums, service.model.weight_bits) + base
+    return decode_fixed(sums, service.model.leaf_scale_bits) + base
 
 
 def _share_ids(party: Party, request: _Request | None, size: int) -> list[str]:

@@ -21,12 +21,13 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.costs.forecast import forecast
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.errors import SettingsError
+from mpfedxgb.federation.accepting import aligned_rows
 from mpfedxgb.federation.alignment import rows_in_common
 from mpfedxgb.federation.programs import reveals_of_session
 from mpfedxgb.federation.proposals import INQUIRY, MOST_TRAININGS, Proposal
 from mpfedxgb.federation.role import Trained, train
 from mpfedxgb.federation.rows import Rows
-from mpfedxgb.federation.session import run_session, stopping_on_signals
+from mpfedxgb.federation.session import locked_state, run_session, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.observer import Observer
@@ -156,8 +157,9 @@ class Search:
         begun = sum((state / name / "checkpoints").is_dir() for name in names)
         parameters = tuple(self.params(chosen).to_dict() for chosen in self.candidates)
         left = max(1, self.trainings - begun)
-        proposal = Proposal(INQUIRY, settings.session.name, parameters, len(rows.ids), trainings=left)
-        with stopping_on_signals():
+        common, _ = aligned_rows(settings, rows, None)  # how many people P_1 has in all is nobody's business
+        proposal = Proposal(INQUIRY, settings.session.name, parameters, len(common.ids), trainings=left)
+        with locked_state(settings), stopping_on_signals():
             run_session(settings, lambda _: None, proposal, observer=observer)
 
     def run(

@@ -55,7 +55,7 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.federation.log_context import logging_for
 from mpfedxgb.federation.proposals import INQUIRY, Prepare, Proposal, Work, meet
-from mpfedxgb.federation.record import AttemptRecord
+from mpfedxgb.federation.record import AttemptRecord, ProposalRecord
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import InterimFrames
 from mpfedxgb.party.ledger import Ledger
@@ -217,20 +217,33 @@ def _run(
     prepare: Prepare[T],
     observer: Observer,
 ) -> Outcome[T]:
-    """Run one attempt, with an entry in this role's record from its beginning to its end."""
+    """Run one attempt, with an entry in this role's record from its beginning to its end.
+
+    A proposal that leads to no attempt, such as an inquiry or what is refused, has one line there.
+    """
     outcome: Outcome[T] = Outcome(settings.role.name, Meter(), Ledger())
+    heard: list[Proposal] = []
+
+    def prepare_for(proposed: Proposal) -> Work[T] | None:
+        heard.append(proposed)
+        return prepare(proposed)
+
     try:
-        work = meet(settings, transport, proposal, prepare)
+        work = meet(settings, transport, proposal, prepare_for)
     except BaseException as error:
         outcome.error, outcome.ended = error, time.monotonic()
         work = None
     if work is None:  # an inquiry is no session
         transport.close()
-        observer.on_end(outcome.error)
+        try:
+            Observers(observer, *(ProposalRecord(settings, one) for one in heard)).on_end(outcome.error)
+        except MpfedxgbError as error:  # the record cannot be written
+            _log.error("%s", error)
+            outcome.error = outcome.error or error
         return outcome
     with logging_for(session=work.settings.session.name, attempt=work.attempt):
         _log.info("%s is connected with its peers (attempt %d)", settings.role.name, work.attempt)
-        record = AttemptRecord(work.settings, work.attempt, work.agreed)
+        record = AttemptRecord(work.settings, work.attempt, work.agreed, heard[0])
         return run_role(
             work.program,
             work.private,

@@ -221,9 +221,3 @@ class Entry(StrEnum):
             "each learns which of its own rows they are; if they are fewer than `min_rows`, P_1 alone",
             To.PARTICIPANTS, To.P_1))
     # fmt: on
-
-
-def entries_in(run: Run, column: str = "to") -> list[Entry]:
-    """Return the names that somebody receives in a kind of run, by a column of its table."""
-    place = run.columns.index(column)
-    return [name for name in Entry if any(line.run is run and line.to[place] for line in name.lines)]

@@ -28,7 +28,7 @@ _LOST = "not ended: killed, or it runs"
 # fmt: off
 _ABOUT: dict[str, type | tuple[type, ...]] = {
     "time": str, "begun": str, "version": str, "federation": str, "session": str, "role": str, "attempt": int,
-    "kind": str, "parameters": dict, "agreed": dict, "labels": str, "metrics": dict, "forecast": dict,
+    "kind": str, "proposal": dict, "parameters": dict, "agreed": dict, "labels": str, "metrics": dict, "forecast": dict,
     "seconds": (int, float), "rounds": int, "bytes_sent": int, "batches": int, "rows_asked": int,
     "batches_not_found": int, "summed": bool, "peak_memory": int, "phases": dict, "how": str, "why": str,
     "ledger": list,
@@ -39,7 +39,10 @@ _ABOUT: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(slots=True)
 class Attempt:
-    """What the record says of one attempt; `content` is empty if nothing was written before it was killed."""
+    """What the record says of one attempt; `content` is empty if nothing was written before it was killed.
+
+    Of a proposal that led to none it says what was proposed.
+    """
 
     entry: str
     content: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -72,6 +75,9 @@ class Attempt:
         """Return one line about the attempt."""
         content = self.content
         how = content.get("how", _LOST) + (f" ({content['why']})" if content.get("why") else "")
+        if "proposal" in content:
+            asked = ", ".join(f"{key} {value}" for key, value in content["proposal"].items())
+            return f"{content.get('begun', '?')}  {content.get('session', '?')}, proposed ({asked}): {how}"
         metrics = [f"{name} {v:.5f}" for rows in content.get("metrics", {}).values() for name, v in rows.items()]
         return ", ".join(
             [
@@ -105,7 +111,7 @@ def sum_line(chain: ChainedFiles, content: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything that a role has done: its attempts in the order in which they began.
+    """Everything that a role has done: its attempts in the order in which they began; and proposals that led to none.
 
     `damaged` are the places of lines that are left out, `problems` what is wrong with the chain, those included, and
     `unchained` the lines from before there was one.
@@ -118,6 +124,7 @@ class History:
     chained: int = 0
     digest: str = ""
     """Of the last line."""
+    proposals: tuple[Attempt, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> History:
@@ -143,19 +150,26 @@ class History:
         for place, line in (*unchained, *found.lines):
             reading.take(place, line)
         reading.take_sums(chain, sums)
+        entries = reading.attempts.values()
         return cls(
-            tuple(reading.attempts.values()),
+            tuple(entry for entry in entries if "proposal" not in entry.content),
             tuple(reading.damaged),
             tuple(reading.problems),
             len(unchained),
             len(found.lines),
             found.digest if found.files else "",
+            tuple(entry for entry in entries if "proposal" in entry.content),
         )
 
     def of_session(self, session: str | None) -> History:
-        """Return the attempts of one session only."""
-        chosen = [a for a in self.attempts if session is None or a.content.get("session") == session]
-        return replace(self, attempts=tuple(chosen))
+        """Return the attempts and proposals of one session only."""
+        if session is None:
+            return self
+        attempts, proposals = (
+            tuple(one for one in entries if one.content.get("session") == session)
+            for entries in (self.attempts, self.proposals)
+        )
+        return replace(self, attempts=attempts, proposals=proposals)
 
     @property
     def total(self) -> Ledger:
@@ -169,6 +183,7 @@ class History:
         """Return plain values."""
         return {
             "attempts": [attempt.to_dict() for attempt in self.attempts],
+            "proposals": [{"entry": proposal.entry, **proposal.content} for proposal in self.proposals],
             "total": {
                 "attempts": len(self.attempts),
                 "seconds": self._sum("seconds"),
@@ -188,6 +203,8 @@ class History:
         lines: list[str] = []
         for attempt in self.attempts:
             lines += [attempt.head(), *_table(attempt.ledger), ""]
+        if self.proposals:
+            lines += ["proposals that led to no attempt:", *(f"  {one.head()}" for one in self.proposals), ""]
         count = counted(len(self.attempts), "attempt")
         lines.append(f"in total: {count}, {self._sum('seconds'):.1f} s, {bytes_text(self._sum('bytes_sent'))} sent")
         lines += _table(self.total)

@@ -243,7 +243,7 @@ PARAMETERS = (
     _of_all("num_parallel_tree", integer(1, 10_000), 1, "trees of a boosting round, for each class",
         more="Each has samples of its own, and they share the learning rate: a random forest in every boosting round.",
         modes=(InMode("paper", integer(1, 1), "set it to 1: the paper's algorithm grows one tree at a time"),
-               InMode("sealed", integer(1, 1), "set it to 1: gradients on secrets are for one tree at a time"))),
+               InMode("sealed", integer(1, 1), "set it to 1: gradients on secrets are for one tree of a class"))),
     _of_all("max_depth", integer(1, 16), 3, "levels of splits of a tree", xgboost_default=6),
     _of_all("max_bin", integer(2, 65_535), 32, "most bins of a column; each costs bytes and comparisons",
         aliases=("n_bins", "max_bins"), xgboost_default=256),

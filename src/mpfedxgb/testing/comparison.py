@@ -199,7 +199,7 @@ class Comparison:
         params, per_round = self.joined.params, self.joined.params.trees_per_round
         if params.facts.hides_rows:
             sums = self.margins - encode_fixed(self.start, WEIGHT_BITS)
-            self._ours_now = integer_gradients_of_sealed(params, self.y, self.weight, self.start[0], sums, number)
+            self._ours_now = integer_gradients_of_sealed(params, self.y, self.weight, self.start, sums, number)
         else:
             ours = np.ldexp(self.margins.astype(np.float64), -WEIGHT_BITS)
             self._ours_now = integer_gradients(params, self.loss, self.y, self.weight, ours)

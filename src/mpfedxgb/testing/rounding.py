@@ -195,31 +195,34 @@ def _lambda_and_gamma(scale: scales.Scale) -> tuple[float, float]:
 def integer_gradients_of_sealed(
     params: TrainParams, y: Floats, weight: Floats | None, start: Floats, sums: npt.NDArray[np.int64], trees: int
 ) -> RoundedGradients:
-    """Return g and h of one tree as a sealed federation has them, where `trees` trees add up to sums (1, rows).
+    """Return g and h of a round as a sealed federation has them, where `trees` trees add up to sums (classes, rows).
 
-    Margins were `start`, (rows,), before the first of them.
+    Margins were `start`, as many, before the first of them.
     Sums are those of a joined model, in units of 2^-32. Where a training's are finer, each tree has been rounded once.
     """
     rows = len(y)
     plan = scales.plan(params, rows)
     rules = sealed_rules(params, plan, rows)
-    labels = encode_labels(params, plan, rules, y, weight, start, rows)
-    margins = labels.start + np.rint(np.ldexp(sums[0].astype(np.float64), labels.places - WEIGHT_BITS))
+    labels = encode_labels(params, plan, rules, y, weight, start if rules.classes else start[0], rows)
+    added = np.rint(np.ldexp(sums.astype(np.float64), labels.places - WEIGHT_BITS)).astype(np.int64)
     scale = labels.scale
-    g, h = plain_gradients(rules, margins.astype(np.int64), labels.y, labels.weights)
+    gradients = plain_gradients(rules, labels.start + (added if rules.classes else added[0]), labels.y, labels.weights)
+    g, h = gradients.reshape(-1, 2, rows).transpose(1, 0, 2)
     w = np.ones(rows) if weight is None else weight
-    off_g = w * (trees * 2.0 ** -(WEIGHT_BITS + 1) if labels.places > WEIGHT_BITS else 0.0)
+    off_g = w * np.full_like(
+        sums, trees * 2.0 ** -(WEIGHT_BITS + 1) if labels.places > WEIGHT_BITS else 0.0, np.float64
+    )
     factor = params.h_factor
     reg_lambda, gamma = _lambda_and_gamma(scale)
     step, most = _bounds(scale, plan)
     return RoundedGradients(
-        np.ldexp(g.astype(np.float64), -scale.f_g)[None],
-        np.ldexp(factor * h, -scale.f_h)[None],
-        off_g[None],
-        np.zeros((1, rows)),
+        np.ldexp(g.astype(np.float64), -scale.f_g),
+        np.ldexp(factor * h, -scale.f_h),
+        off_g,
+        np.zeros(g.shape),
         factor * reg_lambda,
         gamma / factor,
-        lost_h=np.zeros(1),
+        lost_h=np.zeros(len(g)),
         leaf_step=2.0 ** -min(WEIGHT_BITS, labels.places),
         bound_step=step / factor,
         largest=most / factor,

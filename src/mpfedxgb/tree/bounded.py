@@ -116,7 +116,7 @@ def weights_of_sides(
     if not rules.checks_children:
         return []
     light = stack([H[:, :columns], H[:, columns : 2 * columns]]) - constants.mcw
-    bits = rules.weight_bits or VECTOR.bits
+    bits = rules.hessian_bits or VECTOR.bits
     if allowed is None:
         return [Gated(light, bits, Ending.NEITHER)]
     return [Gated(light, bits, Ending.NEITHER_AND, (allowed.secret,))]

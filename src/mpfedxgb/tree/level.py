@@ -95,7 +95,7 @@ class TreeRules:
 
     `checks_children`: sides are compared with the least hessian. `tosses_coins`: owners decide in private which side is
     called left. `sums_in_leaves`: g and h go down to the leaves, for weights that nobody sees. `bits` bounds what
-    comparing two candidates meets, and `weight_bits` a side's hessian, signs included; 0 stands for the ring's.
+    comparing two candidates meets, and `hessian_bits` a side's hessian, signs included; 0 stands for the ring's.
     `alpha_bits` bound a sum of g and alpha, and `clip_bits` what tells whether a weight is clipped at a bound, of
     which there are `places` after the point; without an L1 penalty, or bounds, they are 0.
 
@@ -111,7 +111,7 @@ class TreeRules:
     tosses_coins: bool = True
     sums_in_leaves: bool = False
     bits: int = 0
-    weight_bits: int = 0
+    hessian_bits: int = 0
     alpha_bits: int = 0
     clip_bits: int = 0
     places: int = 0
@@ -275,7 +275,7 @@ class _Gains:
         self.signs: BitSigns | None = None
         if rules.checks_children:
             ending = Ending.NEITHER if allowed is None else Ending.NEITHER_AND
-            self.signs = bit_signs(rules.weight_bits or VECTOR.bits, WEIGHT_ROUNDS, ending=ending)
+            self.signs = bit_signs(rules.hessian_bits or VECTOR.bits, WEIGHT_ROUNDS, ending=ending)
         party.step("gains")
         masks, dealt = party.prepare(self._fresh(), self._dealt(), self._deal)
         self.y_mask, self.value_mask, self.fraction_mask, self.whole_mask, *self.sign_masks = masks

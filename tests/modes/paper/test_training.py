@@ -245,7 +245,7 @@ def test_labels_of_any_size(scale: float) -> None:
         assert splits(mine) == splits(theirs)
         allowed = 1e-6 * largest_gradient(changed) * 2**WEIGHT_BITS + 2
         assert np.abs(np.subtract(weights(mine), weights(theirs), dtype=np.float64)).max() <= allowed
-    bits = [part.weight_bits for part in model.partial_models_]
+    bits = [part.leaf_scale_bits for part in model.partial_models_]
     assert bits[1:] == [WEIGHT_BITS] * 2
     assert bits[0] != WEIGHT_BITS
 

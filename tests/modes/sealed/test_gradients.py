@@ -21,6 +21,7 @@ from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.protocols import Bit, Secret, Shares, share, share_bit
 from mpfedxgb.ring import BIT, VECTOR, RingArray
 from mpfedxgb.sigmoid import LIMIT, PLACES, sigmoid
+from mpfedxgb.softmax import top
 from patience import patience
 from support.evaluation import Evaluation, evaluate, operand
 from support.property_tests import examples
@@ -32,8 +33,9 @@ COSTS = {
     "count:poisson": (14, 79),
     "reg:gamma": (14, 79),
     "reg:tweedie": (18, 174),
+    "multi:softprob": (44, 430),
 }
-"""Rounds, and bytes a row by each auxiliary."""
+"""Rounds, and bytes a row by each auxiliary; of three classes."""
 
 OBJECTIVES = tuple(COSTS)
 
@@ -74,13 +76,16 @@ class Problem:
 
 def rules_of(objective: str, gate: str, **options: Any) -> SealedRules:
     """Return the rules of a sealed training."""
+    if objective == "multi:softprob":
+        options = {"num_class": 3} | options
     params = TrainParams(objective=objective, security="sealed", weighted=gate == "weights", **options)
     return sealed_rules(params, scales.plan(params, 100), 100)
 
 
-def problem(seed: int, objective: str, gate: str, count: int) -> Problem:
+def problem(seed: int, objective: str, gate: str, count: int, **options: Any) -> Problem:
     """Return rows: margins of any size there can be, ends of ranges and of segments, and labels of both kinds."""
-    rng, rules = np.random.default_rng(seed), rules_of(objective, gate)
+    rng, rules = np.random.default_rng(seed), rules_of(objective, gate, **options)
+    shape = rules.shape(count)
     most = (1 << (rules.margin_bits - 1)) - 1 - 2 * LIMIT - 2 * rules.g_cap
     if rules.rates is not None:
         f = exponential(max(rules.rates))
@@ -94,6 +99,12 @@ def problem(seed: int, objective: str, gate: str, count: int) -> Problem:
             y[rng.random(count) < 0.2] = rules.no_label
         ends = [0, f.low, f.low - 1, f.low + f.width, f.low + f.width - 1, most, -most, -f.low - f.width, -f.low]
         bits = 29
+    elif rules.classes:
+        most = (1 << (rules.margin_bits - 2)) - (1 << 30)
+        y = (rng.integers(0, rules.classes, count) == np.arange(rules.classes)[:, None]).astype(np.int64) << PLACES
+        f = exponential(1.0)
+        ends = [0, 1, -1, f.low, f.low - top(rules.classes), f.low - top(rules.classes) - 1, most, -most, 1 << 18]
+        bits = 28
     elif rules.is_logistic:
         y = rng.integers(0, 2, count) << PLACES
         ends = [0, LIMIT, LIMIT - 1, -LIMIT, -LIMIT - 1, most, -most, 1 << 19, (1 << 19) - 1, -(1 << 19), 1 << 18]
@@ -103,10 +114,11 @@ def problem(seed: int, objective: str, gate: str, count: int) -> Problem:
         cap = rules.g_cap
         ends = [0, 1, -1, cap, -cap, cap + 1, -cap - 1, cap - 1, most, -most]
         bits = cap.bit_length()
-    near = rng.integers(-(1 << bits), 1 << bits, count)
-    far = (rng.choice([-1, 1], count) * np.exp2(rng.uniform(0, np.log2(float(most)), count))).astype(np.int64)
-    kinds = [near, np.clip(far, -most, most), rng.choice(ends, count)]
+    near = rng.integers(-(1 << bits), 1 << bits, shape)
+    far = (rng.choice([-1, 1], shape) * np.exp2(rng.uniform(0, np.log2(float(most)), shape))).astype(np.int64)
+    kinds = [near, np.clip(far, -most, most), rng.choice(ends, shape)]
     margins = np.choose(rng.integers(0, 3, count), kinds)
+    far = far.reshape(-1, count)[0]
     gates = rng.integers(0, 2, count)
     if gate == "weights":
         one = 1 << rules.weight_places
@@ -146,7 +158,7 @@ def test_costs_are_those_of_the_docstring(objective: str, gate: str, topology: s
     found = problem(1, objective, gate, rows).evaluated(topology=topology)
     rounds, sent = COSTS[objective]
     if gate == "weights":
-        rounds, sent = rounds + MORE_ROUNDS, sent + MORE_BYTES
+        rounds, sent = rounds + MORE_ROUNDS, sent + MORE_BYTES * (3 if objective == "multi:softprob" else 1)
     assert [cost.rounds for cost in found.costs[1:]] == [rounds] * 3
     for cost in found.costs[2:]:
         assert cost.payload_sent["P1"] / rows == pytest.approx(sent, abs=2)
@@ -157,28 +169,43 @@ def test_the_docstring_says_so() -> None:
     """Rounds and bytes, in words."""
     said = " ".join((secure_gradients.__doc__ or "").split())
     assert COSTS["count:poisson"] == COSTS["reg:gamma"]
-    for (log_loss, squares, one, _, two), unit, more in (
+    for (log_loss, squares, one, _, two, _), unit, more in (
         ([rounds for rounds, _ in COSTS.values()], "", MORE_ROUNDS),
         ([sent for _, sent in COSTS.values()], " bytes a row", MORE_BYTES),
     ):
         listed = f"{squares}{unit} for squared error, {log_loss} for log-loss, {one} for one exponential and {two}"
         assert f"{listed} for two, and {more} more where rows have weights" in said
+    rounds, sent = COSTS["multi:softprob"]
+    assert f"Of K classes {rounds - 8} rounds for every 2^17 / K rows, and 4 more for every doubling" in said
+    assert f"{round(sent / 3)} bytes a row for each of three" in said
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_chunks_of_rows_are_worked_on_one_after_the_other(objective: str) -> None:
     """The same integers, for the rounds of each chunk, the last and shorter one's too."""
     some = problem(5, objective, "sample", 37)
-    found = some.evaluated(tuning=Tuning(gradient_rows=16))
+    found = some.evaluated(tuning=Tuning(gradient_rows=48 if some.rules.classes else 16))
     np.testing.assert_array_equal(found.values[0].astype(np.int64), some.expected)
     assert {cost.rounds for cost in found.costs[1:]} == {3 * COSTS[objective][0]}
 
 
+@pytest.mark.parametrize(("classes", "doublings"), [(1, 0), (2, 1), (4, 2), (5, 3), (9, 4), (20, 5)])
+def test_any_number_of_classes(classes: int, doublings: int) -> None:
+    """Bit for bit, for 4 rounds more with every doubling."""
+    some = problem(classes, "multi:softprob", "none", 150, num_class=classes)
+    found = some.evaluated()
+    np.testing.assert_array_equal(found.values[0].astype(np.int64), some.expected, strict=True)
+    assert {cost.rounds for cost in found.costs[1:]} == {36 + 4 * doublings}
+    h = found.values[0].astype(np.int64)[:, 1]
+    assert (h == 0).any()
+    assert (h > 1 << 10).any() == (classes > 1)
+
+
 def program(party: Party, some: Problem) -> Counts:
     """Share rows as a training does, compute, and return what it cost."""
-    count = (len(some.y),)
+    count = (some.y.shape[-1],)
     margins, labels = (
-        share(party, 1, VECTOR, count, RingArray.encode(VECTOR, x) if party.is_active else None)
+        share(party, 1, VECTOR, some.y.shape, RingArray.encode(VECTOR, x) if party.is_active else None)
         for x in (some.margins, some.y)
     )
     weights = inside = None
@@ -188,7 +215,7 @@ def program(party: Party, some: Problem) -> Counts:
     elif some.gate == "sample":
         inside = share_bit(party, 1, count, RingArray.encode(BIT, some.gates) if party.is_active else None)
     shares = secure_gradients(party, GradientRows(margins, labels, weights, inside), some.rules)
-    assert shares.shape == (2, *count)
+    assert shares.shape == some.rules.shape(2, *count)
     return party.meter.total()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,7 @@ from mpfedxgb.errors import DoesNotFitError, UserError
 from mpfedxgb.exponential import exponential
 from mpfedxgb.modes.sealed.encoding import SealedRules, encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.sigmoid import LIMIT, PLACES
+from mpfedxgb.softmax import top
 from support.property_tests import examples
 
 RULES = reference.Rules(max_depth=1, lam=1, gam=1, mcw=0, no_split_first=True)
@@ -165,6 +167,41 @@ def test_margins_never_outgrow_their_bits(
     assert rules.margin_bits <= 62
 
 
+@examples(60)
+@given(
+    training=trainings(("multi:softprob",)),
+    classes=st.sampled_from([1, 2, 3, 256]),
+    seed=st.integers(0, 10**6),
+    far=st.sampled_from([0.0, 1e-3, 1.0, 30.0, 1e6]),
+)
+def test_nothing_of_several_classes_outgrows_its_bounds(
+    training: tuple[TrainParams, int, SealedRules, scales.ScalePlan], classes: int, seed: int, far: float
+) -> None:
+    """Gradients, sums of leaves, their weights, and differences of margins after all rounds of the largest weights."""
+    params, rows, *_ = training
+    params = replace(params, num_class=classes)
+    rules, plan = rules_of(params, rows)
+    rng = np.random.default_rng(seed)
+    one = 1 << rules.weight_places
+    weights = rng.choice([0, 1, one - 1, one], rows) if params.weighted else None
+    hit = (rng.integers(0, classes, rows) == np.arange(classes)[:, None]).astype(np.int64) << PLACES
+    gh = plain_gradients(rules, (far * rng.normal(size=(classes, rows)) * 2**PLACES).astype(np.int64), hit, weights)
+    lam = rules.least_lambda if params.weighted else plan.lam_cap
+    sealed, division = reference.RefSealed(True, 1, params.learning_rate), rules.division
+    for g, h in gh:
+        assert np.abs(g).max() <= plan.g_cap
+        assert 0 <= h.min() <= h.max() <= plan.h_cap
+        for inside in (g > 0, g < 0, rng.random(rows) < 0.5):
+            G, H = (int(part[inside].astype(object).sum()) for part in (g, h))
+            assert abs(reference.sealed_weight(reference.RefLeaf((), G, H), sealed, lam)) <= division.largest_weight
+            assert abs(G) <= division.largest_sum
+            assert H + plan.lam_cap <= division.largest_divisor
+    apart = 2 * (params.n_estimators * division.largest_weight + (128 << PLACES))
+    f = exponential(1.0)
+    assert apart + top(classes) - f.low < 1 << (rules.margin_bits - 1)
+    assert rules.margin_bits <= 62
+
+
 def test_the_rate_is_that_of_float32() -> None:
     """0.3 is 10066330 2^-25 there, whose power of two goes to the factor, or to the divisor where it is too small."""
     rules, _ = rules_of(params_of(learning_rate=0.3), 10)
@@ -178,6 +215,11 @@ def test_the_rate_is_that_of_float32() -> None:
 @pytest.mark.parametrize(
     ("options", "rows", "told"),
     [
+        (
+            {"objective": "multi:softprob", "num_class": 257},
+            10,
+            ["num_class=257", "the 256 that", "use security='strict'"],
+        ),
         (
             {"reg_lambda": 1e-6, "learning_rate": 2.0, "n_estimators": 100_000},
             10_000,

@@ -97,9 +97,6 @@ FOR_NUMBERS = tuple(name for name, o in OBJECTIVES.items() if not (o.has_classes
 NAMED = tuple(name for name, o in OBJECTIVES.items() if not o.is_custom)
 """What a settings file or a command line may name."""
 
-PER_CLASS = tuple(name for name, o in OBJECTIVES.items() if o.classes is None)
-"""Those that need num_class, and grow a tree for each."""
-
 OTHER_NAMES = {"reg:linear": "reg:squarederror"}
 """What XGBoost also calls these losses."""
 

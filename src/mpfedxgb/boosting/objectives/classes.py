@@ -104,6 +104,11 @@ _PROBABILITY_SCALE = ScalePolicy(
 
 # Times weights of 24 bits, g and h keep within 62. A light row's product keeps up to 12 of the bits of its weight.
 _SEALED_LOG_LOSS = SealedForm(True, _LOG_LOSS_IN_PUBLIC, ScalePolicy(g_cap=1 << 24, h_cap=1 << 22, raised=12))
+_SEALED_CROSS_ENTROPY = SealedForm(  # h <= 1/2, and weights of constrained trainings are held as in log-loss
+    True,
+    ScalePolicy(24, 24, g_cap=1 << 24, h_cap=1 << 23, weight_bits=1),
+    ScalePolicy(g_cap=1 << 24, h_cap=1 << 23, raised=12, weight_bits=1),
+)
 
 LOGISTIC = Objective(
     name="binary:logistic",
@@ -153,6 +158,7 @@ SOFTPROB = Objective(
     transform=softmax,
     start=_log_frequencies,
     scale=_PROBABILITY_SCALE,
+    sealed=_SEALED_CROSS_ENTROPY,
 )
 
 SOFTMAX = replace(SOFTPROB, name="multi:softmax")

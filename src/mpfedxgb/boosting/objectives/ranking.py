@@ -56,10 +56,6 @@ class Pairs:
         return self.given or (1 if self.are_drawn else 32)
 
 
-Exchange = Callable[[Floats, Ints, Ints], Floats]
-"""Labels from the highest score to the lowest, and two places of each pair: what exchanging them changes."""
-
-
 def groups_of(codes: Ints) -> Iterator[Ints]:
     """Yield the rows of every group, in their order; `codes` numbers the group of each row."""
     order = np.argsort(codes, kind="stable")

@@ -28,6 +28,7 @@ from mpfedxgb.exponential import TOP_BITS, exponential
 from mpfedxgb.modes.sealed.tree import Division
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES, sigmoid
+from mpfedxgb.softmax import MOST_CLASSES, hessian, rounded, softmax
 
 _PRODUCT_BITS = 60
 """Bits of a row's g times its weight at most."""
@@ -70,7 +71,8 @@ class SealedRules:
     is at least `least_lambda`: it bounds the leaf weights.
 
     Positive means have the `rates` of their exponentials (`SealedForm`), in units of 2^-e_places, and `no_label` stands
-    for the logarithm of 0: it is out of reach of any margin.
+    for the logarithm of 0: it is out of reach of any margin. With several `classes`, 0 for none, margins, labels, g and
+    h are one of each class; a label is 2^24 in the row's own.
     """
 
     is_logistic: bool
@@ -85,6 +87,11 @@ class SealedRules:
     rates: tuple[float, float] | None = None
     e_places: int = 0
     no_label: int = 0
+    classes: int = 0
+
+    def shape(self, *of_row: int) -> tuple[int, ...]:
+        """Return the shape of an array with an entry for each class, if there are classes."""
+        return (self.classes, *of_row) if self.classes else of_row
 
 
 def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules:
@@ -92,7 +99,10 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
     form = params.loss.sealed
     assert form is not None
     is_logistic, rates = form.is_logistic, None if form.power is None else form.rates
-    rate = rate_of(params)
+    rate, classes = rate_of(params), params.outputs if params.loss.classes is None else 0
+    if classes > MOST_CLASSES:
+        text = f"num_class={classes} is more than the {MOST_CLASSES} that security='sealed' has tables for"
+        raise DoesNotFitError(f"{text}; use security='strict'", parameter="num_class", value=classes)
     if rate == 0:
         text = f"learning_rate={params.learning_rate!r} is zero as a float32; raise it"
         raise DoesNotFitError(text, parameter="learning_rate", value=params.learning_rate)
@@ -121,6 +131,8 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
     if params.constrained:  # a bound is the middle of weights in steps of bounds, up to one above them
         places, above = plan.places, int(rate * (1 << f_h + plan.coarse)) >> plan.places
         largest, most = largest + above, most + params.n_estimators * above
+    if classes:  # a margin less the largest, moved into the range of the exponential
+        most = 2 * most + exponential(1.0).width
     if most.bit_length() > _MARGIN_BITS:
         text = (
             f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g}, "
@@ -157,6 +169,7 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
         rates=rates,
         e_places=PLACES if params.weighted else has_bits - TOP_BITS,
         no_label=no_label,
+        classes=classes,
     )
 
 
@@ -202,7 +215,8 @@ _SHARE_OF_LABELS = 4
 class SealedLabels:
     """Labels as integers in the units of margins, row weights as integers, the starts, and the scales of the training.
 
-    Margins, as they are kept and added up, are in units of 2^-places; `start` (all rows,) are those before any tree.
+    Margins, as they are kept and added up, are in units of 2^-places; `start` (all rows,) are those before any tree. Of
+    several classes it is (classes, all rows), and y (classes, rows).
     `largest` is what max_delta_step holds leaf weights to.
     """
 
@@ -214,13 +228,13 @@ class SealedLabels:
     largest: int = field(default=0, repr=False)
 
     def first_gradients(self, rules: SealedRules, inside: npt.NDArray[np.uint8] | None) -> Ints:
-        """Return g~ and h~ of the first round, (2, rows), for rows inside the sample."""
+        """Return g~ and h~ of the first round, ([classes,] 2, rows), for rows inside the sample."""
         weights = self.weights
         if weights is None and inside is not None:
             weights = inside.astype(np.int64) << rules.rounding
         elif weights is not None and inside is not None:
             weights = weights * inside
-        return plain_gradients(rules, self.start[: len(self.y)], self.y, weights)
+        return plain_gradients(rules, self.start[..., : self.y.shape[-1]], self.y, weights)
 
 
 def encode_labels(
@@ -234,7 +248,7 @@ def encode_labels(
 ) -> SealedLabels:
     """Return a training's labels as integers, at the finest scales under which they and their residuals fit.
 
-    `start` (all rows,) are the margins before any tree; in regression labels count from there.
+    `start` (all rows,), or (classes, all rows), are the margins before any tree; in regression labels count from there.
     """
     places, unit = PLACES, h_places(plan)
     if rules.rates is None and not rules.is_logistic:
@@ -265,7 +279,8 @@ def encode_labels(
         first, labels = _means_in_units(rules, rules.rates, y, start, unit)
         _check_means(params, rules, rules.rates, labels, weights, scale.lam)
     elif rules.is_logistic:
-        first, labels = encode_fixed(start, places), encode_fixed(y, places)
+        of_class = y == np.arange(rules.classes)[:, None] if rules.classes else y
+        first, labels = encode_fixed(start, places), encode_fixed(of_class.astype(np.float64), places)
     else:
         first, labels = np.zeros(len(start), np.int64), encode_fixed(y - start[:rows], places, plan.g_cap)
     return SealedLabels(places, first, labels, weights, scale, largest)
@@ -334,8 +349,11 @@ def _check_means(
 
 
 def plain_gradients(rules: SealedRules, margins: Ints, y: Ints, weights: Ints | None) -> Ints:
-    """Return g~ and h~, (2, rows), as `secure_gradients` computes them on secrets."""
-    if rules.is_logistic:
+    """Return g~ and h~, (2, rows) or (classes, 2, rows), as `secure_gradients` computes them on secrets."""
+    if rules.classes:
+        p = softmax(margins)
+        g, h = p - y, hessian(p)
+    elif rules.is_logistic:
         p = sigmoid(margins)
         g, h = p - y, rounded(p * ((1 << PLACES) - p), PLACES)
     elif rules.rates is not None:
@@ -344,8 +362,8 @@ def plain_gradients(rules: SealedRules, margins: Ints, y: Ints, weights: Ints | 
         g = np.clip(margins - y, -rules.g_cap, rules.g_cap)
         h = np.full_like(g, rules.h_whole)
     if weights is None:
-        return np.stack([g, h])
-    return np.stack([rounded(g * weights, rules.rounding), rounded(h * weights, rules.rounding)])
+        return np.stack([g, h], axis=-2)
+    return np.stack([rounded(part * weights, rules.rounding) for part in (g, h)], axis=-2)
 
 
 def _plain_means(rules: SealedRules, rates: tuple[float, float], margins: Ints, y: Ints) -> tuple[Ints, Ints]:
@@ -360,8 +378,3 @@ def _plain_means(rules: SealedRules, rates: tuple[float, float], margins: Ints, 
 def share_of_h(rate: float) -> int:
     """Return a rate in units of 2^-24: exact, since the power is a float32 from 1 to 2."""
     return round(rate * (1 << PLACES))
-
-
-def rounded(numbers: Ints, places: int) -> Ints:
-    """Return numbers / 2^places, halves going up."""
-    return (numbers + (1 << (places - 1))) >> places

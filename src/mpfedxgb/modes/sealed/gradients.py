@@ -2,8 +2,8 @@
 
 Squared error is a difference, kept within its bounds. Log-loss is the integer sigmoid (`mpfedxgb.sigmoid`), and losses
 of positive means are exponentials (`mpfedxgb.exponential`): the segment that a margin lies in is looked up in a table
-under a mask, and a quadratic gives the rest. All of it is exact, in the same integers as `plain_gradients` and the
-oracle.
+under a mask, and a quadratic gives the rest. Of several classes it is the softmax (`mpfedxgb.softmax`). All of it is
+exact, in the same integers as `plain_gradients` and the oracle.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import TUNING
 from mpfedxgb.exponential import exponential
 from mpfedxgb.modes.mode import Working
-from mpfedxgb.modes.sealed.encoding import SealedRules, rounded, share_of_h
+from mpfedxgb.modes.sealed.classes import softmax_of
+from mpfedxgb.modes.sealed.encoding import SealedRules, share_of_h
 from mpfedxgb.modes.sealed.look_ups import COMPARED_IN, Argument, exponentials, open_answers, places_of, round_together
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import COORDINATOR
@@ -43,6 +44,7 @@ from mpfedxgb.sigmoid import (
     sigmoid,
     words,
 )
+from mpfedxgb.softmax import rounded
 from mpfedxgb.tree.level import TableSizes
 
 END_HESSIAN = 1
@@ -53,7 +55,8 @@ END_HESSIAN = 1
 class GradientRows:
     """What gradients are computed of, row by row: margins and labels, and what gates them.
 
-    `weights` are the rows' weights, `inside` says which rows are in the sample; not both.
+    `weights` are the rows' weights, `inside` says which rows are in the sample; not both. Margins and labels of several
+    classes are (classes, rows).
     """
 
     margins: Secret
@@ -63,30 +66,33 @@ class GradientRows:
 
     def __getitem__(self, rows: slice) -> GradientRows:
         return GradientRows(
-            self.margins[rows],
-            self.labels[rows],
+            self.margins[..., rows],
+            self.labels[..., rows],
             None if self.weights is None else self.weights[rows],
             None if self.inside is None else self.inside[rows],
         )
 
 
 def secure_gradients(party: Party, rows: GradientRows, rules: SealedRules) -> Shares:
-    """Return shares of g~ and h~, (2, rows).
+    """Return shares of g~ and h~, (2, rows), or (classes, 2, rows).
 
     Rounds: for every 2^17 rows 3 for squared error, 16 for log-loss, 14 for one exponential and 18 for two, and 6 more
     where rows have weights. Sent: some 7 bytes a row for squared error, 83 for log-loss, 79 for one exponential and 174
-    for two, and 54 more where rows have weights, by each auxiliary. Reveals: nothing.
+    for two, and 54 more where rows have weights, by each auxiliary. Of K classes 36 rounds for every 2^17 / K rows, and
+    4 more for every doubling of the classes, and 143 bytes a row for each of three. Reveals: nothing.
     """
-    count, step = rows.margins.shape[0], party.settings.tuning.gradient_rows
+    count, step = rows.margins.shape[-1], max(1, party.settings.tuning.gradient_rows // max(1, rules.classes))
     parts = [_of_chunk(party, rows[some], rules) for some in rows_in_turns(count, step, party)]
     if party.is_symbolic:
-        return Shares(RingArray.hidden(VECTOR, (2, count)))
+        return Shares(RingArray.hidden(VECTOR, rules.shape(2, count)))
     return concatenate_shares(parts)
 
 
 def _of_chunk(party: Party, rows: GradientRows, rules: SealedRules) -> Shares:
     """Return shares of g~ and h~ of some rows: where one is in the sample, or times its weight."""
-    if rules.is_logistic:
+    if rules.classes:
+        terms = _cross_entropy(party, rows, rules)
+    elif rules.is_logistic:
         terms = _log_loss(party, rows, rules)
     else:
         terms = _squared_error(party, rows, rules) if rules.rates is None else _means(party, rows, rules, rules.rates)
@@ -103,15 +109,16 @@ Term = tuple[tuple[Bit, ...], Secret]
 
 
 def _add_up(party: Party, terms: tuple[Sequence[Term], Sequence[Term]], inside: Bit | None) -> Shares:
-    """Return the sums of the terms of g and of h, where a row is in the sample: (2, rows). Rounds: 0."""
+    """Return the sums of the terms of g and of h, where a row is in the sample: (..., 2, rows). Rounds: 0."""
     gates = () if inside is None else (inside,)
     gated = [BitProduct((*bits, *gates), x) for of_one in terms for bits, x in of_one if bits or gates]
     products = iter(shares_of_bit_products(party, gated, "gate rows") if gated else ())
     sums = []
     for of_one in terms:
         parts = [next(products) if bits or gates else to_shares(party, x) for bits, x in of_one]
-        sums.append(reduce(add, parts).reshape(1, -1))
-    return concatenate_shares(sums, axis=0)
+        total = reduce(add, parts)
+        sums.append(total.reshape(*total.shape[:-1], 1, total.shape[-1]))
+    return concatenate_shares(sums, axis=-2)
 
 
 def _squared_error(party: Party, rows: GradientRows, rules: SealedRules) -> tuple[list[Term], list[Term]]:
@@ -149,6 +156,17 @@ def _log_loss(party: Party, rows: GradientRows, rules: SealedRules) -> tuple[lis
     return g, [((place.within,), h - rest_of_h), ((), rest_of_h)]
 
 
+def _cross_entropy(party: Party, rows: GradientRows, rules: SealedRules) -> tuple[list[Term], list[Term]]:
+    """Return g = P - [y = k] and h = 2 P (1 - P) of every class k, as terms; P is 0 far below the largest margin.
+
+    Rounds: those of `softmax_of`, and 5. Reveals: nothing.
+    """
+    p, within = softmax_of(party, rows.margins, rules.margin_bits)
+    (product,) = sums_of_products(party, [[Product((p,), 1 << PLACES), Product((p, p), -1)]], name="hessian")
+    h = round_off(party, product, PLACES - 1, COMPARED_IN)
+    return [((within,), p), ((), -rows.labels)], [((within,), h)]
+
+
 def _means(
     party: Party, rows: GradientRows, rules: SealedRules, rates: tuple[float, float]
 ) -> tuple[list[Term], list[Term]]:
@@ -183,7 +201,7 @@ def _all(party: Party, value: int, shape: Shape) -> Secret:
 
 
 _LOOKED_UP, _LOOKED_UP_EACH, _LOOKED_UP_HERE, _FRAME = 540, 10, 10, 600
-"""Bytes a row of a chunk while its sigmoid is looked up, as measured.
+"""Bytes a row of a chunk while its sigmoid is looked up, or the exponential of one of its classes, as measured.
 
 At the coordinator, there for each participant, at a participant, and at one in a process of its own, in a frame.
 """
@@ -196,9 +214,10 @@ def working(role: int, params: TrainParams, sizes: TableSizes) -> Working:
     """Return the bytes of gradients and of the chunk that is worked on, and of margins, labels and weights."""
     form = params.loss.sealed
     looks_up = form is not None and (form.is_logistic or form.power is not None)
-    chunk = min(sizes.rows, TUNING.gradient_rows) if looks_up else 0
-    secrets = sizes.all_rows + (2 if params.weighted else 1) * sizes.rows
+    rows = params.outputs * sizes.rows
+    chunk = min(rows, TUNING.gradient_rows) if looks_up else 0
+    secrets = params.outputs * sizes.all_rows + rows + (sizes.rows if params.weighted else 0)
     if role == COORDINATOR:  # it has masks alone
         looked_up = (_LOOKED_UP + _LOOKED_UP_EACH * sizes.participants) * chunk
-        return Working(looked_up + 3 * _PAIR // 2 * sizes.rows, 8 * secrets)
-    return Working(_LOOKED_UP_HERE * chunk + 3 * _PAIR * sizes.rows, 16 * secrets, _FRAME * chunk)
+        return Working(looked_up + 3 * _PAIR // 2 * rows, 8 * secrets)
+    return Working(_LOOKED_UP_HERE * chunk + 3 * _PAIR * rows, 16 * secrets, _FRAME * chunk)

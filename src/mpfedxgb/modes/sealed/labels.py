@@ -48,7 +48,8 @@ _log = logging.getLogger("mpfedxgb.training")
 class Sealed:
     """The secrets of a training.
 
-    `margins` of all rows, training and evaluation; None before the first round, in which they are where P_1 starts.
+    `margins` of all rows, training and evaluation, (all rows,) or (classes, all rows); None before the first round, in
+    which they are where P_1 starts.
     `largest` bounds leaf weights, if something does.
     `private` is the active participant's.
     """
@@ -66,27 +67,28 @@ class Sealed:
         """Return the margins as additive shares; at first they are all P_1's. Local."""
         if self.margins is not None:
             return to_shares(party, self.margins)
-        rows = (self.sizes.all_rows,)
+        shape = self.rules.shape(self.sizes.all_rows)
         if party.is_symbolic:
-            return Shares(RingArray.hidden(VECTOR, rows))
-        start = np.zeros(rows, np.int64) if self.private is None else self.private.start
+            return Shares(RingArray.hidden(VECTOR, shape))
+        start = np.zeros(shape, np.int64) if self.private is None else self.private.start
         return Shares(RingArray.encode(VECTOR, start))
 
     def margin_shares_to_save(self, party: Party) -> npt.NDArray[np.int64] | None:
-        """Return this participant's shares of the margins, (1, rows), to be kept; None at the coordinator."""
+        """Return this participant's shares of the margins, (classes, rows), to be kept; None at the coordinator."""
         shares = self.margin_shares(party)
-        return None if shares.part.is_hidden else shares.part.decode().reshape(1, -1)
+        return None if shares.part.is_hidden else np.atleast_2d(shares.part.decode())
 
     def resume_from_shares(self, party: Party, kept: npt.NDArray[np.int64] | None) -> None:
         """Go on from shares that were kept, under fresh masks.
 
-        Rounds: 1. Sent: one element per row by each auxiliary. Reveals: nothing.
+        Rounds: 1. Sent: one element per row and class by each auxiliary. Reveals: nothing.
         """
         party.step("kept margins")
-        part = RingArray.hidden(VECTOR, (self.sizes.all_rows,))
+        shape = self.rules.shape(self.sizes.all_rows)
+        part = RingArray.hidden(VECTOR, shape)
         if not party.is_symbolic:
             assert kept is not None, "every participant keeps its shares"
-            part = RingArray.encode(VECTOR, kept.reshape(-1))
+            part = RingArray.encode(VECTOR, kept.reshape(shape))
         self.margins = open_masked(party, Shares(part))
 
 
@@ -101,11 +103,11 @@ def seal(
 ) -> Sealed:
     """Share what only the active participant has, once for all rounds: labels, row weights, constants.
 
-    Rounds: 1. Sent: 8 bytes per row by the active participant, 16 where rows have weights; and the constants where they
-    are its secrets. Reveals: nothing.
+    Rounds: 1. Sent: 8 bytes per row by the active participant, 16 where rows have weights, or 8 for every class and 8;
+    and the constants where they are its secrets. Reveals: nothing.
     """
-    rows = (VECTOR, (sizes.rows,))
-    specs: list[Spec] = [rows, rows] if rules.weighted else [rows]
+    specs: list[Spec] = [(VECTOR, rules.shape(sizes.rows))]
+    specs += [(VECTOR, (sizes.rows,))] if rules.weighted else []
     specs += [(VECTOR, ())] if params.largest_step else []
     known = public_scale(params, plan, sizes.rows)
     secret = {} if known is not None else constants_of(params, ring, UNKNOWN)
@@ -130,25 +132,26 @@ def seal(
 def sealed_gradients(
     party: Party, sealed: Sealed, subsample: float, sample_key: str, t: int
 ) -> tuple[Secret, RowVectors]:
-    """Return g~ and h~ of round t, (1, 2, rows), masked, and the same as vectors whose masks' makers are known.
+    """Return g~ and h~ of round t, (trees, 2, rows), masked, and the same as vectors whose masks' makers are known.
 
     In the first round P_1 knows every margin, so it computes them alone and shares them, as in the strict way.
 
     Rounds: 1 in the first round; later 1 and those of `secure_gradients`, and 1 for a sample of rows. Reveals: nothing.
     """
     count, private = sealed.sizes.rows, sealed.private
+    shape = (sealed.rules.classes or 1, 2, count)
     inside = None
     if private is not None and subsample < 1:
         inside = row_sample(party, subsample, count, sample_key, t).astype(np.uint8)
     if sealed.margins is None:
         values = None
         if private is not None:
-            values = RingArray.encode(VECTOR, private.first_gradients(sealed.rules, inside)[None])
-        gh = share(party, ACTIVE, VECTOR, (1, 2, count), values)
+            values = RingArray.encode(VECTOR, private.first_gradients(sealed.rules, inside).reshape(shape))
+        gh = share(party, ACTIVE, VECTOR, shape, values)
         return gh, masked_by(party, ACTIVE, gh)
-    rows = GradientRows(sealed.margins[:count], sealed.labels, *_sampled(party, sealed, subsample < 1, inside))
+    rows = GradientRows(sealed.margins[..., :count], sealed.labels, *_sampled(party, sealed, subsample < 1, inside))
     shares = secure_gradients(party, rows, sealed.rules)
-    return mask_rows(party, shares.reshape(1, 2, count))
+    return mask_rows(party, shares.reshape(*shape))
 
 
 def _sampled(
@@ -171,17 +174,20 @@ def add_leaves(party: Party, sealed: Sealed, grown: Grown, weights: Secret) -> n
 
     The latter, (evaluation rows,), goes to the active participant; None to the others, and where there are none.
 
-    Rounds: 1, and 1 for evaluation rows. Sent: one element per row by each auxiliary. Reveals: EVALUATION_MARGINS to
-    the active participant.
+    Rounds: 1, and 1 for evaluation rows. Sent: one element per row by each auxiliary, or for each class. Reveals:
+    EVALUATION_MARGINS to the active participant.
     """
     sizes = sealed.sizes
-    shares = sealed.margin_shares(party) + sum_of_leaves(party, grown, weights, sizes.all_rows)
+    places = [tree.leaf_places() for tree in grown.trees] if sealed.rules.classes else None
+    shares = sealed.margin_shares(party) + sum_of_leaves(party, grown, weights, sizes.all_rows, places)
     party.step("margins")
     sealed.margins = open_masked(party, shares)
     if not sizes.eval_rows:
         return None
-    value = reveal(party, sealed.margins[sizes.rows :], ACTIVE, Entry.EVALUATION_MARGINS)
-    return None if value.is_hidden or sealed.private is None else value.decode() - sealed.private.start[sizes.rows :]
+    value = reveal(party, sealed.margins[..., sizes.rows :], ACTIVE, Entry.EVALUATION_MARGINS)
+    if value.is_hidden or sealed.private is None:
+        return None
+    return np.asarray(value.decode() - sealed.private.start[..., sizes.rows :])
 
 
 def _of(setup: Setup) -> Sealed:
@@ -194,7 +200,8 @@ def begin(party: Party, setup: Setup) -> Sealed:
     params, plan, rules, sizes, active = setup.params, setup.plan, setup.rules, setup.data.sizes, setup.active
     numbers, private = sealed_rules(params, plan, sizes.rows), None
     if active is not None:
-        private = encode_labels(params, plan, numbers, active.labels.y, active.weight, active.start[0], sizes.rows)
+        start = active.start if numbers.classes else active.start[0]
+        private = encode_labels(params, plan, numbers, active.labels.y, active.weight, start, sizes.rows)
         active.scale = private.scale
         if not sizes.eval_rows:
             _log.info("%s", NO_METRIC)
@@ -253,8 +260,7 @@ def resumed(party: Party, setup: Setup, state: State) -> None:
 def trees_to_score(party: Party, setup: Setup, trees: list[Tree], rounds: int) -> list[Tree]:
     """Return the trees that the model keeps: those only with which rows are ever scored.
 
-    Two sums over different numbers of trees would give single trees away. `rounds` are those that are done, of one
-    tree each.
+    Two sums over different numbers of trees would give single trees away. `rounds` are those that are done.
 
     Rounds: 1 where a training may stop early, or else 0. Reveals: NUMBER_OF_TREES to everyone.
     """
@@ -263,4 +269,4 @@ def trees_to_score(party: Party, setup: Setup, trees: list[Tree], rounds: int) -
     best = None if setup.active is None else setup.active.best_iteration
     (kept,) = party.broadcast(Entry.NUMBER_OF_TREES, [rounds if best is None else best + 1])
     check_numbers(party, ACTIVE, [int(kept)], ("trees to keep", 1, rounds))
-    return trees[:kept]
+    return trees[: int(kept) * setup.params.trees_per_round]

@@ -34,7 +34,8 @@ COMPARED_IN = 2
 class Argument:
     """Where a function is asked: x less the lowest number of its range, the table of its segments, and widths.
 
-    A segment has 2^remainder_bits numbers, an entry `word_bits` bits; x has `bits` bits, its sign included.
+    There are 2^segment_bits segments of 2^remainder_bits numbers, an entry has `word_bits` bits; x has `bits` bits, its
+    sign included.
     """
 
     x: Secret
@@ -42,6 +43,7 @@ class Argument:
     word_bits: int
     remainder_bits: int
     bits: int
+    segment_bits: int = SEGMENT_BITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,17 +73,27 @@ def places_of(party: Party, arguments: Sequence[Argument]) -> list[Place]:
         width = SEGMENTS << a.remainder_bits
         tests += [Sign(a.x, a.bits), Sign(-a.x + (width - 1), a.bits), Borrow(a.x, a.remainder_bits)]
     answers = open_answers(party, tests)
+    found = entries_of(party, arguments, answers[2::3])
+    return [
+        Place(entry, rest, below, above, ~Bit(below.secret + above.secret))
+        for (entry, rest), below, above in zip(found, answers[::3], answers[1::3], strict=True)
+    ]
+
+
+def entries_of(party: Party, arguments: Sequence[Argument], borrows: Sequence[Bit]) -> list[tuple[Shares, Secret]]:
+    """Return the entries of arguments' segments, and how far they are from the centres, given their opened borrows.
+
+    Rounds: 1. Reveals: nothing.
+    """
     parts = [
-        cut(party, a.x, a.remainder_bits, SEGMENT_BITS, borrow)
-        for a, borrow in zip(arguments, answers[2::3], strict=True)
+        cut(party, a.x, a.remainder_bits, a.segment_bits, borrow) for a, borrow in zip(arguments, borrows, strict=True)
     ]
     looked_up = [
         looking_up(party, segment, a.words, a.word_bits) for a, (segment, _) in zip(arguments, parts, strict=True)
     ]
     entries, rests = open_groups(party, looked_up, [masking(party, rest) for _, rest in parts])
     return [
-        Place(entry, rest - (1 << (a.remainder_bits - 1)), below, above, ~Bit(below.secret + above.secret))
-        for a, entry, rest, below, above in zip(arguments, entries, rests, answers[::3], answers[1::3], strict=True)
+        (entry, rest - (1 << (a.remainder_bits - 1))) for a, entry, rest in zip(arguments, entries, rests, strict=True)
     ]
 
 
@@ -104,8 +116,7 @@ def exponentials(
     """Return exp(rate x) of secrets x of `bits` bits, each with its rate, in units of 2^-e_places.
 
     1. Find the segments (`places_of`).
-    2. Bring the entries E into the ring, and compute A t + B t^2 for the rest t; round it off for q.
-    3. Multiply E and q, and round off.
+    2. Compute what their entries and the rests come to (`powers_of`), and round off.
 
     Rounds: 14. Reveals: nothing.
     """
@@ -113,14 +124,28 @@ def exponentials(
         party,
         [Argument(x - f.low, f.words, ENTRY_BITS, f.remainder_bits, bits) for x, f in arguments],
     )
+    values = powers_of(party, [(place.entry, place.rest) for place in found], [f for _, f in arguments])
+    return [
+        Power(e, place) for e, place in zip(round_together(party, values, VALUE_PLACES - e_places), found, strict=True)
+    ]
+
+
+def powers_of(party: Party, found: Sequence[tuple[Shares, Secret]], functions: Sequence[Exponential]) -> list[Secret]:
+    """Return exp(rate x), in units of 2^-51, from the entry E of each x's segment and the rest t (`entries_of`).
+
+    1. Bring the entries into the ring, and compute A t + B t^2; round it off for q.
+    2. Multiply E and q.
+
+    Rounds: 6. Reveals: nothing.
+    """
     entries, bent = open_groups(
         party,
-        [bits_into_ring(party, place.entry, [BitField(0, ENTRY_BITS)], VECTOR) for place in found],
+        [bits_into_ring(party, entry, [BitField(0, ENTRY_BITS)], VECTOR) for entry, _ in found],
         multiplying(
             party,
             [
-                [Product((place.rest,), f.linear), Product((place.rest, place.rest), f.square)]
-                for place, (_, f) in zip(found, arguments, strict=True)
+                [Product((rest,), f.linear), Product((rest, rest), f.square)]
+                for (_, rest), f in zip(found, functions, strict=True)
             ],
             name="quadratic",
         ),
@@ -132,10 +157,7 @@ def exponentials(
         party, [masking(party, entry) for (entry,) in entries], [masking(party, factor) for factor in factors]
     )
     products = [[Product((entry, factor + (1 << FACTOR_PLACES)))] for entry, factor in zip(E, q, strict=True)]
-    values = sums_of_products(party, products, name="exponential")
-    return [
-        Power(e, place) for e, place in zip(round_together(party, values, VALUE_PLACES - e_places), found, strict=True)
-    ]
+    return sums_of_products(party, products, name="exponential")
 
 
 def round_together(party: Party, numbers: Sequence[Secret], dropped: int) -> list[Secret]:
@@ -145,3 +167,14 @@ def round_together(party: Party, numbers: Sequence[Secret], dropped: int) -> lis
     """
     together = round_off(party, stack(numbers), dropped, COMPARED_IN)
     return [together[i] for i in range(len(numbers))]
+
+
+def round_each(party: Party, numbers: Sequence[tuple[Secret, int]]) -> list[Secret]:
+    """Return secrets x over 2^dropped, for pairs of both, halves going up, all in the same rounds.
+
+    Rounds: 4. Reveals: nothing.
+    """
+    raised = [(x + (1 << (dropped - 1)), dropped) for x, dropped in numbers]
+    borrows = open_answers(party, [Borrow(x, dropped) for x, dropped in raised])
+    parts = [shift(party, x, dropped, borrow) for (x, dropped), borrow in zip(raised, borrows, strict=True)]
+    return open_pending(party, [masking(party, part) for part in parts])

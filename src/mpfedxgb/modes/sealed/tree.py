@@ -5,6 +5,7 @@ Their sums are divided, and what a row's leaves add up to stays secret too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpfedxgb.party.party import Party
@@ -20,6 +21,9 @@ from mpfedxgb.tree.bounded import thresholded
 from mpfedxgb.tree.constrained import weights_within
 from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.level import Constants, TreeRules
+
+_AT_ONCE = 16
+"""Trees of one step, for each of which two arrays are dealt; a message has room for 64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +100,13 @@ def _clipped(party: Party, weights: Secret, largest: Secret, bits: int) -> Secre
     return open_masked(party, above + below)
 
 
-def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Shares:
-    """Return, as shares, the weight of the leaf that each row is in: (rows,).
+def sum_of_leaves(
+    party: Party, grown: Grown, weights: Secret, rows: int, trees: Sequence[Sequence[int]] | None = None
+) -> Shares:
+    """Return, as shares, the weight of the leaf that each row is in, (rows,); or of each tree's leaves, (trees, rows).
 
-    For 16 bytes dealt per row and leaf, the coordinator's shares of the masks of the bits and of their products with
-    the masks of the weights.
+    The latter where `trees` gives the places of each tree's leaves. For 16 bytes dealt per row and leaf, the
+    coordinator's shares of the masks of the bits and of their products with the masks of the weights.
 
     Rounds: 0. Sent: nothing. Reveals: nothing.
     """
@@ -112,7 +118,14 @@ def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Sha
         packed = members[:, chunk.start // 8 : -(-chunk.stop // 8)]
         count = chunk.stop - chunk.start
         inside = Bit(Secret(unpack(packed.masked, count), unpack(packed.mask, count)))
-        parts += shares_of_bit_products(party, [BitProduct((inside,), values, axis=0)], "leaf sums")
+        if trees is None:
+            parts += shares_of_bit_products(party, [BitProduct((inside,), values, axis=0)], "leaf sums")
+            continue
+        sums: list[Shares] = []
+        for first in range(0, len(trees), _AT_ONCE):
+            batch = [BitProduct((inside[list(own)],), values[list(own)], axis=0) for own in trees[first:][:_AT_ONCE]]
+            sums += shares_of_bit_products(party, batch, "leaf sums")
+        parts.append(concatenate_shares([total.reshape(1, count) for total in sums], axis=0))
     if party.is_symbolic:
-        return Shares(RingArray.hidden(VECTOR, (rows,)))
-    return concatenate_shares(parts, axis=0)
+        return Shares(RingArray.hidden(VECTOR, (rows,) if trees is None else (len(trees), rows)))
+    return concatenate_shares(parts)
