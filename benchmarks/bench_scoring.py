@@ -216,7 +216,22 @@ _LINE = (
     "| {topology} | {delay_ms:g} ms | {clients} | {rows:,} | {p50_ms:.1f} ms | {p99_ms:.1f} ms | {per_second:.1f} | "
     "{requests_per_batch:.1f} | {clients_cpu:.2f} | {roles} |"
 )
-"""As the documents have them; clients' CPU is in processors."""
+"""Clients' CPU is in processors."""
+
+
+def as_table(rows: list[dict[str, Any]]) -> str:
+    """Return p50 / p99 in milliseconds, and requests a second, a line for each network, as documents have them."""
+    cells: dict[tuple[str, float], dict[str, str]] = {}
+    for row in rows:
+        what = f"{row['rows']:,} rows" if row["rows"] > 1 else f"{row['clients']} client{'s' * (row['clients'] > 1)}"
+        rate = f", {row['per_second']:.0f}/s" if row["clients"] > 1 else ""
+        cells.setdefault((row["topology"], row["delay_ms"]), {})[what] = (
+            f"{row['p50_ms']:.0f} / {row['p99_ms']:.0f}{rate}"
+        )
+    heads = list(dict.fromkeys(what for line in cells.values() for what in line))
+    lines = [["topology", "each way", *heads], ["---"] * (2 + len(heads))]
+    lines += [[name, f"{ms:g} ms", *(line.get(what, "") for what in heads)] for (name, ms), line in cells.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def over_http(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -263,7 +278,9 @@ def main() -> int:
     )
     if args.json:
         print(json.dumps({"load": os.getloadavg()[0], "rows": rows}))
-    elif not args.http:
+    elif args.http:
+        print(f"\n{as_table(rows)}")
+    else:
         for row in rows:
             print("{rows:>7} rows: p50 {p50_ms:.1f} ms, p99 {p99_ms:.1f} ms ({batches} batches)".format(**row))
     return 0

@@ -1,4 +1,4 @@
-"""What `plan` says beside what a training takes: ten shapes, each in a process of its own.
+"""What `plan` says beside what a training takes: eleven shapes, each in a process of its own.
 
     python benchmarks/plan_check.py [--shape NAME ...] [--list] [--json]
 
@@ -39,6 +39,7 @@ class Shape(NamedTuple):
     trees: int
     participants: int
     security: str = "strict"
+    constrained: bool = False
 
 
 SHAPES = {
@@ -50,6 +51,7 @@ SHAPES = {
     "few columns, many bins": Shape(10_000, 10, 256, 4, 10, 2),
     "rows": Shape(300_000, 28, 32, 5, 3, 2),
     "many participants": Shape(10_000, 32, 16, 3, 5, 8),
+    "constrained": Shape(5_000, 20, 32, 4, 3, 3, constrained=True),
     "sealed": Shape(5_000, 20, 32, 3, 5, 3, "sealed"),
     "sealed, rows": Shape(50_000, 28, 32, 4, 3, 4, "sealed"),
 }
@@ -91,6 +93,7 @@ def measure(shape: Shape) -> dict[str, Any]:
         max_bin=shape.bins,
         learning_rate=0.3,
         security=shape.security,
+        monotone_constraints=(1, 0, -1) if shape.constrained else None,
     )
     predicted = model.forecast(X, y)
     one_core = replace(calibrate(time.process_time), cores=1)

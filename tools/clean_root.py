@@ -1,9 +1,10 @@
 """Run the steps of docs/deploy/Containerfile in a fresh Debian, where no container engine is at hand.
 
-    python -m pip wheel --no-deps --wheel-dir dist . && sudo python tools/clean_root.py FOLDER
+    python -m pip wheel --no-deps --wheel-dir dist . && sudo python tools/clean_root.py FOLDER [FILE...]
 
 FOLDER is made by debootstrap and left there, to look at. Python is Debian's there, that of the image another one. The
-environment, such as pip's, is passed on. Ends with what the last command printed, or with an error.
+environment, such as pip's, is passed on, and FILEs are copied, such as certificates that this machine trusts. Ends with
+what the last command printed, or with an error.
 """
 
 from __future__ import annotations

@@ -37,6 +37,21 @@ def test_seconds_grow_with_the_work_and_with_the_link() -> None:
     assert estimate_seconds(far, rates, False) > far.hops * 0.02 + estimate_seconds(near, rates, False) / 2
 
 
+def test_directions_make_candidates_cost_more() -> None:
+    """Beside their message rounds: candidates, and not rows."""
+    free, held = (TrainParams(n_estimators=3, max_depth=4, constrained=constrained) for constrained in (False, True))
+    rates, roster = replace(TYPICAL, opening=0.0), Roster.numbered(2)
+
+    def more(rows: int, columns: int) -> float:
+        sizes = TableSizes(rows, 0, (columns, columns))
+        with_them, without = (estimate_seconds(forecast(params, sizes, roster), rates, True) for params in (held, free))
+        return with_them - without
+
+    assert more(100, 600) > 0
+    assert more(100, 1200) == pytest.approx(2 * more(100, 600))
+    assert more(10_000, 600) == pytest.approx(more(100, 600))
+
+
 def test_a_participant_estimates_for_itself() -> None:
     """By its own work, and what the link makes it wait: nearly what the whole forecast says of roles apart."""
     sizes, roster, settings = TableSizes(100_000, 0, (60, 60)), Roster.numbered(2), SessionSettings(link=LINKS["wan"])

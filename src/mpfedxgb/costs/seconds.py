@@ -45,6 +45,9 @@ _PRODUCT = 1.95
 _CANDIDATE, _ROW = 15_000, 310
 """Bytes of key stream that take as long as a candidate of a node at a role; or a row of a node that is split."""
 
+_CONSTRAINED = 36_000
+"""The same of a candidate where columns have directions."""
+
 WORTH_MEASURING = 5.0
 """Seconds of a training from which on it is worth measuring the machine before it starts."""
 
@@ -153,5 +156,6 @@ def _work(params: TrainParams, sizes: TableSizes, role: int, rates: Rates) -> fl
         others, streams = sizes.rows * (columns - own), 8 * sizes.rows * own
         # E is read once a level; with few nodes its words take longer to come than to be multiplied.
         products = max(vectors * others / rates.products, 8 * levels * others / rates.reading)
-    steps = nodes * (_CANDIDATE * columns + _ROW * sizes.rows)
+    candidate = _CONSTRAINED if params.constrained else _CANDIDATE
+    steps = nodes * (candidate * columns + _ROW * sizes.rows)
     return _PRODUCT * (products + streams / rates.stream) + steps / rates.stream

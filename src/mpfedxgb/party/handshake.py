@@ -285,7 +285,8 @@ def _read_agreement(comm: Communicator, blob: bytes) -> dict[str, Any]:
     mine = comm.settings
     sound = protocol in PROTOCOLS and _is_number(attempt, 1) and _is_number(limit, SMALLEST_FRAME)
     if not sound or attempt < mine.attempt or limit > mine.max_frame_bytes:
-        text = f"{name} settled on a protocol, an attempt or a frame that {comm.roster.name(comm.role)} never had"
+        values = f"protocol {protocol!r:.50}, attempt {attempt!r:.50}, frames of {limit!r:.50} bytes"
+        text = f"{name} chose values that {comm.roster.name(comm.role)} did not offer: {values}"
         raise HandshakeError(text, parameter="agreement", value=name)
     return agreed
 

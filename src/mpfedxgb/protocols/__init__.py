@@ -72,6 +72,7 @@ from mpfedxgb.protocols.quotient import (
 )
 from mpfedxgb.protocols.reveal import NOBODY, Opened, Tags, make_tags, open_tags, reveal
 from mpfedxgb.protocols.row_blocks import (
+    Besides,
     BitMatrix,
     Matrix,
     RowBlocks,
@@ -120,7 +121,7 @@ from mpfedxgb.protocols.storage import LocalRows, Storage, is_in_memory, matrix_
 
 # fmt: off
 __all__ = [
-    "ITERATIONS", "KEPT_BYTES", "NOBODY", "Bit", "BitField", "BitMatrix", "BitProduct", "BitSigns", "Borrow",
+    "ITERATIONS", "KEPT_BYTES", "NOBODY", "Besides", "Bit", "BitField", "BitMatrix", "BitProduct", "BitSigns", "Borrow",
     "Comparing", "Ending", "Fractions", "Gated", "Layout", "LocalRows", "LongDivision", "Matrix", "Opened", "Opening",
     "Pending", "Plan", "PrivateMatrix", "Product", "RowBlocks", "RowLayout", "RowVectors", "Secret", "Shares",
     "SideBySide", "Sides", "Sign", "Stage", "Steps", "Storage", "Tags", "Tile", "add_public", "argmax", "bit_planes",

@@ -171,7 +171,7 @@ class Sign:
     def __post_init__(self) -> None:
         """Refuse numbers that have no sign, or more bits than their ring."""
         if not 2 <= self.bits <= self.x.ring.bits:
-            text = f"a sign is one of 2 to {self.x.ring.bits} bits of {self.x.ring}, not of {self.bits}"
+            text = f"Sign(bits={self.bits}): must be 2 to {self.x.ring.bits} in {self.x.ring}"
             raise DoesNotFitError(text, parameter="bits", value=self.bits)
 
 
