@@ -1,6 +1,6 @@
 """SecureBuild: the trees of one round, level by level, all nodes of a level in one batch (Algorithm 3).
 
-Each level finds the best split of every node (lines 3 and 19-20), and the children that it makes (21-36).
+Each level chooses the best split of every node (`best_splits`, lines 3 and 19-20), and makes its children (21-36).
 """
 
 from __future__ import annotations
