@@ -48,6 +48,7 @@ FURTHER_TESTS = {
     "modes/none/tree.py": ["api/test_monotone.py"],
     "modes/sealed/encoding.py": ["modes/sealed/test_labels.py", "modes/sealed/test_rules.py"],
     "modes/sealed/look_ups.py": ["modes/sealed/test_gradients.py"],
+    "modes/sealed/classes.py": ["modes/sealed/test_gradients.py", "lossless/test_sealed.py"],
     "modes/none/labels.py": ["modes/none/test_training.py", "api/test_unprotected.py"],
     "modes/strict/labels.py": ["training/test_fit.py", "training/test_update.py"],
     "modes/strict/tree.py": ["tree/test_leaf.py"],

@@ -93,8 +93,9 @@ def test_the_formula_is_right_within_15_percent(rows: int, told: dict[str, objec
     assert forecast == pytest.approx(taken, rel=0.15)
 
 
-@pytest.mark.parametrize("coordinator", [None, "p3"], ids=["a fourth", "nobody else"])
-@pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
+@pytest.mark.parametrize(
+    ("coordinator", "constrained"), [("p3", False), (None, True)], ids=["nobody else", "a fourth, constrained"]
+)
 def test_so_it_is_where_each_role_is_a_process(coordinator: str | None, constrained: bool, tmp_path: Path) -> None:
     """Each takes more for candidates than beside others, whose worst moments are not its own."""
     tables = toy_tables(rows=1000, features=30 if constrained else 60)
