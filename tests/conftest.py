@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ settings.load_profile("mpfedxgb")
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile all kernels before several processes begin: each would compile them, on the time of its first test."""
+    gc.disable()  # until all tests are collected
     if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
         kernels.warm_up()
 
@@ -33,6 +35,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test by its kind before any are chosen by marks."""
     kinds.mark(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave what was collected to no garbage collector: it stays to the end, and takes long to look through."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
