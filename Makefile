@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Where the whole data sets are; tests look there too, by the same variable (see tests/data_samples/README.md).
 DATA ?= $(or $(MPFEDXGB_DATA),../shared/data)
-# Tests at a time: two more than two cores, since some of them wait for a deadline to pass. Each worker takes neighbours,
+# Tests at a time: one more than two cores, since some of them wait for a deadline to pass. Each worker takes neighbours,
 # so that what the tests of a module share is made once, and helps the others when it is done.
-TESTS := -n 4 --dist worksteal
+TESTS := -n 3 --dist worksteal
 # Compiled files are kept: without them every process that a test starts would compile the package again.
 test test-unit coverage oldest: export PYTHONDONTWRITEBYTECODE :=
 # make setup CONSTRAINTS=constraints.txt: the versions that the tests last passed with, instead of the newest, and every

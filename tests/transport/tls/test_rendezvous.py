@@ -392,12 +392,24 @@ def test_the_last_one_to_come_may_have_gone_when_it_is_looked_for(federation: Lo
         ([HEADER.pack(255, 0, 0)], "bank sent a message that is no piece of a block"),
     ],
 )
+@pytest.mark.parametrize("gone", [False, True], ids=["", "before it has its place"])
 def test_who_came_and_went_is_missing_for_that_reason(
-    federation: Loopback, messages: list[bytes], words: str, caplog: pytest.LogCaptureFixture
+    federation: Loopback, messages: list[bytes], words: str, gone: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is not said of it that it never called, neither in the error nor in the log; and it may come again."""
     caplog.set_level("INFO", "mpfedxgb.transport")
-    meeting = a_rendezvous(federation, 1, 2)
+    first = [gone]
+
+    class Late(Rendezvous):
+        def join(self, role: int, connect: Callable[[], PeerStream]) -> PeerStream:
+            def ended() -> PeerStream:
+                stream = connect()
+                assert stream.ended.wait(LONG)
+                return stream
+
+            return super().join(role, ended if first and first.pop() else connect)
+
+    meeting = a_rendezvous(federation, 1, 2, kind=Late)
     with door(federation, meeting):
         with by_hand(federation) as bank:
             assert "admitted" in bank.introduce()

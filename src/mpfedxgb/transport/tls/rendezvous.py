@@ -176,12 +176,15 @@ class Rendezvous:
                 raise Refusal(f"{self.me.name} has begun without {self.names[role]} or is about to end", "passing")
             stream = self.streams[role] = connect()
             self._reasons[role] = "the connection was lost"  # if it is missing again before more is known
-            if not stream.alive:  # it ended before it was in its place here, so that `leave` did not find it
+            gone = not stream.alive
+            if gone:  # it ended before it was in its place here, so that `leave` did not find it, or finds no news
                 self._reasons[role] = f"{stream.why_ended}; {_NOT_AGAIN}"
             if not self.missing():
                 self.over.set()  # here: a stream may break, with what it brought, before the waiting thread looks at it
             self._changed.notify_all()
         log.info("%s and %s are connected", self.me.name, self.names[role])
+        if gone and not self.over.is_set():
+            self._log_missing(role)
         return stream
 
     def leave(self, role: int, stream: PeerStream) -> None:
@@ -207,7 +210,10 @@ class Rendezvous:
             news = self._reasons[role] != reason and not self.over.is_set()
             self._reasons[role] = reason
         if news:
-            log.info("%s waits for %s: %s", self.me.name, self.names[role], reason)
+            self._log_missing(role)
+
+    def _log_missing(self, role: int) -> None:
+        log.info("%s waits for %s: %s", self.me.name, self.names[role], self._reasons[role])
 
     def fail(self, error: Exception) -> None:
         """Give up: waiting longer will not help."""
