@@ -12,7 +12,7 @@ import stat
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -56,12 +56,11 @@ class Answer:
 
     def __init__(self, link: str, method: str = "GET") -> None:
         parts = urlsplit(link)
-        connection = http.client.HTTPConnection(parts.netloc, timeout=patience(WAIT))
-        connection.request(method, f"{parts.path}?{parts.query}" if parts.query else parts.path)
-        found = connection.getresponse()
-        self.status, self.text = found.status, found.read().decode()
-        self.headers = {name.lower(): value for name, value in found.getheaders()}
-        connection.close()
+        with closing(http.client.HTTPConnection(parts.netloc, timeout=patience(WAIT))) as connection:
+            connection.request(method, f"{parts.path}?{parts.query}" if parts.query else parts.path)
+            with connection.getresponse() as found:
+                self.status, self.text = found.status, found.read().decode()
+                self.headers = {name.lower(): value for name, value in found.getheaders()}
 
 
 def link_of(settings: RoleSettings) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -111,12 +112,10 @@ def test_all_observers_hear_of_the_end(settings: RoleSettings) -> None:
 
 def ask(port: int, path: str, **headers: str) -> tuple[int, str]:
     """Return status and text of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience(30.0))
-    connection.request("GET", path, headers=headers)
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return answer.status, text
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=patience(30.0))) as connection:
+        connection.request("GET", path, headers=headers)
+        with connection.getresponse() as answer:
+            return answer.status, answer.read().decode()
 
 
 def test_who_may_see_it(settings: RoleSettings) -> None:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,12 +81,10 @@ class Server:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         told = {} if body is None else {"Content-Type": "application/json"}
         told |= {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection(self.host, timeout=patience(WAIT))
-        connection.request(method, path, data, told)
-        found = connection.getresponse()
-        answer = Answer(found.status, {k.lower(): v for k, v in found.getheaders()}, found.read().decode())
-        connection.close()
-        return answer
+        with closing(http.client.HTTPConnection(self.host, timeout=patience(WAIT))) as connection:
+            connection.request(method, path, data, told)
+            with connection.getresponse() as found:
+                return Answer(found.status, {k.lower(): v for k, v in found.getheaders()}, found.read().decode())
 
     def score(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return what rows are answered with."""
