@@ -282,18 +282,18 @@ class Active:
 
     def add(self, predictions: npt.NDArray[np.int64], leaf_scale_bits: int) -> None:
         """Add what trees predict for every row, (trees, rows) in units of 2^-leaf_scale_bits (Algorithm 1, line 9)."""
-        self.margins += encode_fixed(decode_fixed(predictions, leaf_scale_bits), WEIGHT_BITS)
+        self.margins += _margins_of(predictions, leaf_scale_bits)
         self._check_margins()
 
     def see_evaluation(self, sums: npt.NDArray[np.int64], leaf_scale_bits: int) -> None:
         """Take what the trees so far add up to in evaluation rows, in units of 2^-leaf_scale_bits (sealed)."""
         start = encode_fixed(self.start[:, self.sizes.rows :], WEIGHT_BITS)
-        self.margins[:, self.sizes.rows :] = start + encode_fixed(decode_fixed(sums, leaf_scale_bits), WEIGHT_BITS)
+        self.margins[:, self.sizes.rows :] = start + _margins_of(sums, leaf_scale_bits)
         self._check_margins()
 
     def _check_margins(self) -> None:
         if np.abs(self.margins).max() > _LARGEST_MARGIN:
-            raise UserError("a margin is beyond 2^30; rescale the labels or lower the learning rate", "range", "margin")
+            raise _margin_beyond_range()
 
     def report(self, t: int, model: PartialModel | None = None) -> bool:
         """Evaluate, tell the callbacks, and return whether another round should follow."""
@@ -384,3 +384,15 @@ def judge(y: Floats, p: Floats, weight: Floats | None = None) -> dict[str, Any] 
 def _thinned(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> list[list[float]]:
     places = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).astype(np.int64))
     return [[float(a), float(b)] for a, b in zip(x[places], y[places], strict=True)]
+
+
+def _margins_of(sums: npt.NDArray[np.int64], leaf_scale_bits: int) -> npt.NDArray[np.int64]:
+    """Return sums of leaf weights in units of margins; raises UserError if one is beyond what margins may be."""
+    values = decode_fixed(sums, leaf_scale_bits)
+    if np.abs(values).max(initial=0) > _LARGEST_MARGIN / 2**WEIGHT_BITS:
+        raise _margin_beyond_range()
+    return encode_fixed(values, WEIGHT_BITS)
+
+
+def _margin_beyond_range() -> UserError:
+    return UserError("a margin is beyond 2^30; rescale the labels or lower the learning rate", "range", "margin")
