@@ -15,10 +15,10 @@ from types import FrameType
 import pytest
 
 from contracts.transport_contract import LONG, ROOM, Call
-from mpfedxgb.errors import PeerTimeoutError, StoppedError, may_stop_in
-from mpfedxgb.transport.tls.pieces import ASK, HEADER, PIECE_BYTES, Pieces
+from mpfedxgb.errors import ExhaustedError, PeerTimeoutError, StoppedError, may_stop_in
+from mpfedxgb.transport.tls.pieces import ASK, HEADER, OVERHEAD, PART, PIECE_BYTES, Pieces
 from mpfedxgb.transport.tls.pieces import ROOM as NO_BLOCK
-from mpfedxgb.transport.tls.stream import PeerStream
+from mpfedxgb.transport.tls.stream import PeerStream, lost
 from patience import patience
 from support.loopback import Loopback, loopback
 from support.refusals import refused
@@ -31,10 +31,20 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
         yield made
 
 
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    """Return both ends of a connection that holds more small records than a `socketpair`."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return socket.create_connection(listening.getsockname()), listening.accept()[0]
+
+
 @contextmanager
-def connected(federation: Loopback, silence: float) -> Iterator[tuple[PeerStream, ssl.SSLSocket]]:
+def connected(
+    federation: Loopback,
+    silence: float,
+    pair: Callable[[], tuple[socket.socket, socket.socket]] = socket.socketpair,
+) -> Iterator[tuple[PeerStream, ssl.SSLSocket]]:
     """Give a coordinator's stream to the bank, and the bank's socket."""
-    plain = socket.socketpair()
+    plain = pair()
     here = federation.identity("coordinator").secure_call(plain[0])
     there = federation.identity("bank").secure_answer(plain[1], "coordinator")
     for one in (here, there):
@@ -145,6 +155,86 @@ def test_closing_does_not_wait_for_a_peer_that_only_talks(
         stream.close()
         stream.wait_until_ended(0.4)
         assert time.monotonic() - began < patience(4.0)
+
+
+def test_closing_has_an_end_though_a_peer_takes_a_byte_now_and_then(
+    connection: tuple[PeerStream, ssl.SSLSocket],
+) -> None:
+    """What moves for ever is hung up on in the end."""
+    stream, there = connection
+    stream.send(bytes(10_000), LONG)
+    over = threading.Event()
+
+    def take() -> None:
+        with suppress(OSError):
+            for taken in range(10_000):
+                there.sendall(HEADER.pack(NO_BLOCK, 0, taken))
+                if over.wait(0.05):
+                    return
+
+    taking, until = Call(take), time.monotonic() + 0.4
+    stream.close()
+    stream.wait_until_ended(LONG, lambda: until)
+    over.set()
+    taking.result()
+    assert time.monotonic() - until < patience(4.0)
+
+
+def test_a_peer_that_reads_nothing_gets_no_more_than_the_window_whatever_it_says(
+    connection: tuple[PeerStream, ssl.SSLSocket],
+) -> None:
+    """It says that it has taken all; what was not even written waits nevertheless."""
+    stream, there = connection
+    block, sent = bytes(PIECE_BYTES), 0
+    with refused(PeerTimeoutError, "late", "bank", 0.3):
+        for _ in range(4 + 4 * ROOM // len(block)):
+            stream.send(block, 0.3)
+            sent += len(block) + OVERHEAD
+            there.sendall(HEADER.pack(NO_BLOCK, 0, sent))
+            with suppress(PeerTimeoutError):
+                stream.receive(0.0)
+    assert sum(map(len, stream._outbox)) <= ROOM
+
+
+def test_a_broken_connection_is_read_to_its_end(federation: Loopback) -> None:
+    """Why a peer has ended is the last thing that it said, and may come after hundreds of others."""
+    with connected(federation, LONG, tcp_pair) as (stream, there):
+        with stream._lock:
+            for number in range(200):
+                there.sendall(Pieces("coordinator", ROOM, ROOM).cut(number.to_bytes(2, "big"))[0])
+            there.shutdown(socket.SHUT_RDWR)
+            while not stream._is_mute:
+                stream._write(b"says something")
+        assert [stream.receive(0.0) for _ in range(200)] == [number.to_bytes(2, "big") for number in range(200)]
+
+
+def test_a_helper_that_fails_ends_the_connection(connection: tuple[PeerStream, ssl.SSLSocket]) -> None:
+    """Where memory is short, say: both sides hear of it, and the descriptors are given back."""
+    stream, there = connection
+
+    def short(_: bytes) -> None:
+        raise MemoryError
+
+    stream._pieces.accept = short  # type: ignore[method-assign]
+    there.sendall(HEADER.pack(NO_BLOCK, 0, 0))
+    assert stream.ended.wait(LONG)
+    with refused(ExhaustedError, "room", "bank"):
+        stream.receive(LONG)
+    assert stream._socket.fileno() == -1
+    with suppress(OSError):
+        assert not there.recv(1)
+
+
+def test_half_a_block_and_what_nobody_takes_is_given_back(connection: tuple[PeerStream, ssl.SSLSocket]) -> None:
+    """An ended connection may lie about while a role waits for the next one."""
+    stream, there = connection
+    there.sendall(HEADER.pack(PART, 2, 0) + b"ab" + HEADER.pack(PART, ROOM, 0))
+    with refused(PeerTimeoutError, "late", "bank", 0.0):
+        while True:
+            assert stream.receive(0.0 if stream._pieces.place else LONG) == b"ab"
+    stream.end(lost("bank"))
+    assert not stream._pieces.place
+    assert stream._pieces._memory is None
 
 
 def test_a_flood_does_not_hold_up_a_deadline(connection: tuple[PeerStream, ssl.SSLSocket]) -> None:

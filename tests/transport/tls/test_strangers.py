@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from contracts.transport_contract import LONG, ROOM, Call
+from mpfedxgb.errors import ExhaustedError
 from mpfedxgb.transport.tls import messages, server
 from mpfedxgb.transport.tls.messages import message
 from mpfedxgb.transport.tls.pieces import HEADER, PART
@@ -22,6 +23,7 @@ from mpfedxgb.transport.tls.rendezvous import Introduction, Rendezvous
 from patience import patience
 from support.by_hand import by_hand
 from support.loopback import Loopback, run_program
+from support.refusals import refused
 
 
 def plain_bytes(federation: Loopback) -> None:
@@ -163,6 +165,26 @@ def few_descriptors(most: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("left", [0, 1, 2, 3])
+def test_a_port_for_which_no_descriptors_are_left_is_refused_as_such(federation: Loopback, left: int) -> None:
+    """A role that serves tries again then, so it must know that this may pass; and nothing stays open."""
+    identity = federation.identity("coordinator")
+    taken: list[int] = []
+    with few_descriptors(len(os.listdir("/proc/self/fd")) + 8):
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(os.dup(0))
+            for _ in range(left):
+                os.close(taken.pop())
+            for _ in range(2):
+                with refused(ExhaustedError, "room", f"127.0.0.1:{federation.ports[0]}"):
+                    federation.connect(0, identity)
+        finally:
+            for one in taken:
+                os.close(one)
 
 
 def test_a_flood_of_idle_and_garbage_callers(federation: Loopback) -> None:

@@ -59,12 +59,13 @@ def test_a_block_arrives_however_it_is_cut(size: int, step: int) -> None:
         ([HEADER.pack(PART, MOST + 1, 0)], f"larger than the {MOST} bytes allowed"),
         ([HEADER.pack(PART, (1 << 64) - 1, 0)], f"larger than the {MOST} bytes allowed"),
         ([piece(PART, FULL, later=9), HEADER.pack(PART, MOST + 1, 0)], f"larger than the {MOST} bytes allowed"),
-        ([piece(PART, FULL)] * 5, "more than there is room for"),
-        ([piece(PART, FULL)] * 3 + [piece(PART)] * 156, "more than there is room for"),
+        ([piece(PART, FULL)] * 4, "more than there is room for"),
+        ([piece(PART, FULL)] * 3 + [piece(PART)] * 38, "more than there is room for"),
         ([piece(ROOM, taken=1)], "taken what was not sent"),
         ([piece(ROOM, taken=(1 << 64) - 1)], "taken what was not sent"),
         ([piece(FINISHED), piece(PART, b"x")], "after its end"),
         ([piece(FINISHED) + piece(ASK)], "after its end"),
+        ([piece(PART, FULL, later=9), piece(FINISHED)], "ended in the middle of a block"),
         ([piece(ROOM, b"x")], "no piece of a block"),
         ([piece(ASK, b"x")], "no piece of a block"),
         ([piece(FINISHED, b"x")], "no piece of a block"),
@@ -170,3 +171,28 @@ def test_a_block_in_crumbs_takes_the_memory_of_its_content() -> None:
     assert held < 2 * 2 * count
     end.accept(bytes([7]) * (PIECE_BYTES - 2 * count))
     assert end.take() == bytes([7]) * PIECE_BYTES
+
+
+def test_small_blocks_in_crumbs_take_what_they_count_for() -> None:
+    """A header in one record and its only byte in the next: a million such blocks must not take many times the window."""
+    count = 2000
+    end = pieces(window=count * (1 + OVERHEAD))
+    tracemalloc.start()
+    try:
+        for _ in range(count):
+            end.accept(HEADER.pack(PART, 1, 0))
+            end.accept(b"x")
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * count * (1 + OVERHEAD)
+    assert set(end.blocks) == {b"x"}
+
+
+def test_what_is_not_written_has_no_room_however_much_a_peer_says_it_took() -> None:
+    """A peer that reads nothing cannot have a sender queue without bound."""
+    end = pieces()
+    end.cut(bytes(WINDOW - OVERHEAD))
+    end.accept(piece(ROOM, taken=WINDOW))
+    assert end.fits(WINDOW - OVERHEAD)
+    assert not end.fits(0, unwritten=WINDOW)

@@ -32,8 +32,8 @@ OVERHEAD = 64
 _TELL_AT = 4
 """The receiver tells what was taken as soon as it is more than the window divided by this."""
 
-_JOINED = 1 << 12
-"""A part up to this size goes into one record with its header."""
+_SMALL = 1 << 12
+"""A block up to this size is written in one record with its header, and kept as bytes: an array has 500 bytes besides."""
 
 
 class Pieces:
@@ -62,18 +62,18 @@ class Pieces:
         self.place = memoryview(b"")
         """Where the bytes of a block that follow next may be written; empty if something else follows."""
 
-    def fits(self, size: int) -> bool:
-        """Return whether there is room for a block."""
+    def fits(self, size: int, unwritten: int = 0) -> bool:
+        """Return whether there is room for a block, when so much of what was sent is not even written."""
         # What the receiver has taken without telling is at most the second bound: a block that alone exceeds the window
-        # does not wait for a telling that is not due.
-        waiting = self._sent - self.taken_there
+        # does not wait for a telling that is not due. What is not written yet nobody has taken, whatever a peer says.
+        waiting = max(self._sent - self.taken_there, unwritten)
         return waiting + size + OVERHEAD <= self.window or waiting <= self.window // _TELL_AT
 
     def cut(self, block: Block) -> list[Block]:
         """Return what to write for a block."""
         size = len(block)
         self._sent += size + OVERHEAD
-        if size <= _JOINED:
+        if size <= _SMALL:
             return [self.header(PART, size) + block]
         written: list[Block] = []
         view = memoryview(block)
@@ -141,7 +141,12 @@ class Pieces:
             assert self._memory is not None
             self._memory.setflags(write=False)
             block, self._memory = self._memory.data, None
-            self._finish_block(block)
+            self._finish_block(bytes(block) if len(block) <= _SMALL else block)
+
+    def drop_half(self) -> None:
+        """Give up the memory of a block whose rest will not come."""
+        self._memory, self.place = None, memoryview(b"")
+        self._left = self._rest = 0
 
     def _expect_part(self, size: int) -> None:
         """Make room for a part of a block of which `size` bytes are to come."""
@@ -172,8 +177,12 @@ class Pieces:
             if self._memory is not None and size != self._rest:
                 text = f"{self.name} sent a part of a block of which {size} bytes are to come, not {self._rest}"
                 raise FrameError(text, parameter=self.name, value=size)
-            if self._arrived - self._taken > self.window + self.max_block + OVERHEAD:
+            # No more than `fits` lets any sender have on its way.
+            most = max(self.window, self.window // _TELL_AT + self.max_block + OVERHEAD)
+            if self._memory is None and self._arrived - self._taken + size + OVERHEAD > most:
                 raise FrameError(f"{self.name} sends more than there is room for", "range", self.name, "window")
+        if kind == FINISHED and self._memory is not None:
+            raise FrameError(f"{self.name} ended in the middle of a block", parameter=self.name, value="end")
         self.asked = self.asked or kind == ASK
         self.finished = kind == FINISHED
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -82,20 +82,18 @@ class Server:
         self._silence, self._said = silence, set[tuple[str, str]]()
         self._callers: list[_Caller] = []  # the oldest first
         self._most = _most_callers()
-        self._selector = selectors.DefaultSelector()
-        self._ear, self._bell = socket.socketpair()
-        self._selector.register(self._ear, READ)
         self._listening: list[socket.socket] = []
-        try:
+        with _in_words(listen), ExitStack() as opened:
+            self._selector = opened.enter_context(selectors.DefaultSelector())
+            self._ear, self._bell = map(opened.enter_context, socket.socketpair())
+            self._selector.register(self._ear, READ)
             for one in _listening_on(listen):
-                self._listening.append(one)
+                self._listening.append(opened.enter_context(one))
                 self._selector.register(one, READ, one)
-        except BaseException:
-            self._close_all()
-            raise
+            self._thread = threading.Thread(target=self._run, name=f"{identity.name}-admits", daemon=True)
+            self._thread.start()
+            opened.pop_all()
         log.info("%s listens on %s", identity.name, listen)
-        self._thread = threading.Thread(target=self._run, name=f"{identity.name}-admits", daemon=True)
-        self._thread.start()
 
     def close(self) -> None:
         """Free the port and end the thread."""
@@ -223,21 +221,27 @@ def _most_callers() -> int:
 
 def _listening_on(bound: Address) -> Generator[socket.socket, None, None]:
     """Yield sockets that listen, one for each address that a host name stands for."""
+    found = socket.getaddrinfo(bound.host, bound.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    unusable, count = None, 0
+    for family, kind, protocol, _, address in dict.fromkeys(found):
+        try:
+            one = _listening_at(family, kind, protocol, address, bound.host == "::")
+        except OSError as error:
+            if error.errno not in _NOT_OF_THIS_MACHINE:
+                raise
+            unusable = error
+            continue
+        count += 1
+        yield one
+    if unusable is not None and not count:
+        raise unusable
+
+
+@contextmanager
+def _in_words(bound: Address) -> Generator[None, None, None]:
+    """Raise what the system refuses to who wants to listen as an error of ours."""
     try:
-        found = socket.getaddrinfo(bound.host, bound.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        unusable, count = None, 0
-        for family, kind, protocol, _, address in dict.fromkeys(found):
-            try:
-                one = _listening_at(family, kind, protocol, address, bound.host == "::")
-            except OSError as error:
-                if error.errno not in _NOT_OF_THIS_MACHINE:
-                    raise
-                unusable = error
-                continue
-            count += 1
-            yield one
-        if unusable is not None and not count:
-            raise unusable
+        yield
     except OSError as error:
         if is_exhaustion(error):
             raise ExhaustedError(f"cannot listen on {bound}: {error.strerror}", parameter=str(bound)) from None

@@ -32,6 +32,9 @@ _RECORD = 1 << 14
 _MOST_RECORDS = 64
 """Read in one go, however many there are: a flood must not hold up deadlines and stops."""
 
+_MOST_LAST_READS = 1 << 14
+"""What a broken connection still holds is read to its end, in at most that many goes."""
+
 _TICK = 0.05
 """Seconds after which the helper looks whether a program that was just there still comes and goes."""
 
@@ -105,7 +108,7 @@ class PeerStream:
                 f"a block of {size} bytes is larger than the {pieces.max_block} allowed", "range", "block", size
             )
         with self._lock:
-            if not self._wait_until(lambda: self._end is not None or pieces.fits(size), timeout):
+            if not self._wait_until(lambda: self._end is not None or pieces.fits(size, self._unwritten()), timeout):
                 raise PeerTimeoutError(
                     f"{self.name} took nothing for {timeout:g} seconds", parameter=self.name, value=timeout
                 )
@@ -190,21 +193,22 @@ class PeerStream:
         with self._lock:
             if not self._closed:
                 self._closed = self._pieces.ignores = True
+                self._pieces.blocks.clear()
                 if self._end is None:
                     self._write(None, FINISHED)
                 self._ring()
                 self._wake()
 
-    def wait_until_ended(self, idle: float, until: float = math.inf) -> None:
+    def wait_until_ended(self, idle: float, until: Callable[[], float] = lambda: math.inf) -> None:
         """Wait for the peer to end as well; then hang up.
 
-        Not longer than `idle` seconds in which nothing that was sent is written or taken, nor than `until` on the
-        monotonic clock.
+        Not longer than `idle` seconds in which nothing that was sent is written or taken, nor than `until` says, on
+        the monotonic clock.
         """
         began, pause = time.monotonic(), 0.001
         while not self.ended.is_set():
             now = time.monotonic()
-            if now > min(until, max(began, self._moved) + idle):
+            if now > min(until(), max(began, self._moved) + idle):
                 break
             time.sleep(pause)  # not on the event, whose lock a stop could leave held
             pause = min(_TICK, 1.5 * pause)
@@ -221,6 +225,9 @@ class PeerStream:
         return copy(self._end)  # a new one each time: an error raised twice grows its traceback
 
     # The socket, under the lock
+
+    def _unwritten(self) -> int:
+        return sum(map(len, self._outbox)) if self._outbox else 0
 
     @in_one_go
     def _write(self, block: Block | None, kind: int = PART) -> None:
@@ -264,7 +271,7 @@ class PeerStream:
         except OSError:
             self._is_mute = True
             self._outbox.clear()
-            for _ in range(_MOST_RECORDS):  # what it said before it ended counts
+            for _ in range(_MOST_LAST_READS):  # what it said before it ended counts, its reason at the very end
                 if not self._read():
                     break
             self._end_because(lost(self.name))
@@ -291,6 +298,9 @@ class PeerStream:
             more = False
         except (FrameError, ExhaustedError) as error:
             self._end_because(error)
+        except MemoryError:
+            text = f"there is no memory for what {self.name} sends"
+            self._end_because(ExhaustedError(text, parameter=self.name))
         except OSError as error:
             log.info("the connection to %s has broken: %s", self.name, error.strerror or error)
             self._end_because(lost(self.name))
@@ -326,6 +336,7 @@ class PeerStream:
         if self._end is None:
             self._end = why
             self._outbox.clear()
+            self._pieces.drop_half()
             self._ring()
             self._wake()
 
@@ -336,6 +347,13 @@ class PeerStream:
     # The helper thread
 
     def _help(self) -> None:
+        try:
+            self._tend()
+        finally:  # whatever has ended it: a connection that nobody tends would be dead without a word
+            self.end(lost(self.name))
+            self._hang_up()
+
+    def _tend(self) -> None:
         calls = -1
         while True:
             with self._lock:
@@ -358,7 +376,6 @@ class PeerStream:
                     self._flush()
                 if ready.get(self._socket.fileno(), 0) & ~select.POLLOUT and not self._polls:
                     self._read()
-        self._hang_up()
 
     def _keep_alive(self) -> float:
         """Ask for a sign of life, or give up, where that is due; return after how many seconds to look again."""

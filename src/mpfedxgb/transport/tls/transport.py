@@ -34,11 +34,11 @@ __all__ = ["TlsTransport", "connect", "open_transport"]
 LINGER = 5.0
 """Seconds that closing waits for a peer that takes nothing of what was sent before."""
 
-LAST_LINGER = 1.0
-"""The same at the end of the process, if nobody has closed the transport."""
+LINGER_IN_ALL = 600.0
+"""Seconds that closing waits in all, however slowly peers take what was sent."""
 
-LAST_LINGER_IN_ALL = 30.0
-"""Seconds that the end of the process waits in all, however slowly peers take what was sent."""
+LAST_LINGER, LAST_LINGER_IN_ALL = 1.0, 30.0
+"""The same at the end of the process, if nobody has closed the transport."""
 
 
 def open_transport(settings: ConnectionSettings) -> TlsTransport:
@@ -139,7 +139,7 @@ class TlsTransport:
         self._role, self._rendezvous = role, rendezvous
         self._server: Server | None = None
         self._clients: list[Client] = []
-        self._closing = threading.Lock()
+        self._closing, self._close_by = threading.Lock(), math.inf
         _open.add(self)
 
     def _open(self, settings: ConnectionSettings, identity: Identity, end: float, watch: ExpiryWatch | None) -> None:
@@ -204,16 +204,17 @@ class TlsTransport:
 
     def close(self) -> None:
         """Release everything (see Transport); what was sent before still arrives, unless a peer takes nothing."""
-        self._end(LINGER)
+        self._end(LINGER, time.monotonic() + LINGER_IN_ALL)
 
-    def _end(self, linger: float, until: float = math.inf) -> None:
+    def _end(self, linger: float, until: float) -> None:
+        self._close_by = min(self._close_by, until)  # hurries another thread that closes, too
         self._rendezvous.finish()
         streams = list(self._rendezvous.streams.values())
         for stream in streams:
             stream.close()
         with self._closing:
             for stream in streams:
-                stream.wait_until_ended(linger, until)
+                stream.wait_until_ended(linger, lambda: self._close_by)
             for client in self._clients:
                 client.close()
             if self._server is not None:
