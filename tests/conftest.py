@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import settings
 
-from mpfedxgb.ring import kernels, plain_kernels, row_kernels  # noqa: F401 (what is imported is compiled)
-from support import kinds
+from mpfedxgb.costs import seconds
+from support import compiling, kinds
 from support.hang_timer import pytest_timeout_set_timer  # noqa: F401 (a hook)
 
 # For xgboost, here and in processes that tests start: its threads wait for each other without sleeping, and tests that
@@ -25,10 +28,26 @@ settings.load_profile("mpfedxgb")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile all kernels before several processes begin: each would compile them, on the time of its first test."""
+    """Have all kernels compiled by a process of its own, while those that run tests collect them."""
     gc.disable()  # until all tests are collected
     if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
-        kernels.warm_up()
+        session.config.stash[_COMPILING] = subprocess.Popen([sys.executable, compiling.__file__])  # noqa: S603 # our own
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Wait until kernels are compiled: each process would compile them, on the time of its first test."""
+    if _COMPILING not in session.config.stash:
+        compiling.compile_once()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave no process behind."""
+    if _COMPILING in session.config.stash:
+        session.config.stash[_COMPILING].wait()
+
+
+_COMPILING = pytest.StashKey["subprocess.Popen[bytes]"]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -52,6 +71,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         kinds.watch(None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_measurement_of_the_machine() -> Iterator[None]:
+    """Measure how fast this machine is once, not at every forecast: that takes half a second."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(seconds, "calibrate", cache(seconds.calibrate))
+        yield
 
 
 @pytest.fixture(autouse=True)

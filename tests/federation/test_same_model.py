@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,9 @@ from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.testing.trial import Trial
 from mpfedxgb.training.checkpoint import Checkpoints
 from mpfedxgb.transport.memory import MemoryHub
+from nursery import Nursery
 from patience import patience
+from support.role_processes import make_nursery, train_in_processes
 from support.truths import margins_kept, truths_of
 
 BETWEEN = 450_000
@@ -149,6 +152,13 @@ def spools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """Return what starts the processes."""
+    with make_nursery() as made:
+        yield made
+
+
 def test_within_limits(trial: Trial, expected: list[str], tmp_path: Path, spools: list[int]) -> None:
     """Roles whose matrices do not fit, each with a spool of its own in one folder and two threads, train the same."""
     reset(trial)
@@ -158,19 +168,18 @@ def test_within_limits(trial: Trial, expected: list[str], tmp_path: Path, spools
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tls(trial: Trial, expected: list[str]) -> None:
+def test_tls(trial: Trial, expected: list[str], nursery: Nursery) -> None:
     """Four processes over mutual TLS write the files that threads in memory would write."""
     reset(trial)
-    with trial:
-        trial.train(timeout=patience(120))
+    train_in_processes(trial, nursery)
     assert written(trial) == expected
 
 
-def test_tls_in_a_mesh(tmp_path: Path, expected: list[str]) -> None:
+def test_tls_in_a_mesh(tmp_path: Path, expected: list[str], nursery: Nursery) -> None:
     """So do processes that are connected each with each."""
-    with federation(tmp_path / "mesh", "mesh") as meshed:
-        meshed.train(timeout=patience(120))
-        sent = meshed.record(role=2)["phases"]
+    meshed = federation(tmp_path / "mesh", "mesh")
+    train_in_processes(meshed, nursery)
+    sent = meshed.record(role=2)["phases"]
     assert written(meshed) == expected
     assert any(counts["payload_sent"].get("retail") for counts in sent.values())
 
@@ -201,7 +210,7 @@ def test_mpi(trial: Trial, expected: list[str]) -> None:
     assert over_mpi(trial) == expected
 
 
-def test_three_organisations(tmp_path: Path, spools: list[int]) -> None:
+def test_three_organisations(tmp_path: Path, spools: list[int], nursery: Nursery) -> None:
     """Where one participant deals: with spools, as processes over mutual TLS, over MPI; its coins are its own too."""
     three = federation(tmp_path / "three", "star", coordinator="retail")
     wanted = in_memory(three)
@@ -210,8 +219,7 @@ def test_three_organisations(tmp_path: Path, spools: list[int]) -> None:
     assert in_memory(three, Resources(2, BETWEEN, tmp_path)) == wanted
     assert spools == [8 * 120 * 2 * 62] * 2, "shares of retail's columns beside the other's masked ones"
     reset(three)
-    with three:
-        three.train(timeout=patience(120))
+    train_in_processes(three, nursery)
     assert written(three) == wanted == over_mpi(three)
 
 
@@ -247,11 +255,10 @@ def test_sealed_within_limits(sealed: Trial, whole: Joined, tmp_path: Path, spoo
     assert len(spools) == 3
 
 
-def test_sealed_over_tls(sealed: Trial, whole: Joined) -> None:
+def test_sealed_over_tls(sealed: Trial, whole: Joined, nursery: Nursery) -> None:
     """So do four processes over mutual TLS; and no file of one role tells a weight, margin, gradient, sum or gain."""
     reset(sealed)
-    with sealed:
-        sealed.train(timeout=patience(120))
+    train_in_processes(sealed, nursery)
     assert joined(written(sealed)) == whole
     settings = RoleSettings.from_toml(sealed.settings(ACTIVE))
     labels, _ = labels_of(settings, read_rows(settings, "train"), None, None)

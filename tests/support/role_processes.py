@@ -48,6 +48,19 @@ def tables(rows: slice = slice(0, 40), participants: Sequence[str] = ("bank", "t
     return found
 
 
+def train_in_processes(trial: Trial, nursery: Nursery) -> None:
+    """Run a training as one process per role."""
+    homes = {role: trial.settings(role).parent for role in trial.roster.roles}
+    children = {}
+    for role, home in homes.items():
+        command, option = ("participant", "--train") if trial.roster.owner_of(role) else ("coordinator", "--once")
+        children[role] = nursery.start([command, trial.settings(role), option], home / "log")
+    end = time.monotonic() + patience(WAIT)
+    for role, child in children.items():
+        code = child.wait(max(0.0, end - time.monotonic()))
+        assert code == 0, (homes[role] / "log").read_text(errors="replace")
+
+
 class Place:
     """A federation's folders, and the processes of its roles."""
 

@@ -608,7 +608,7 @@ from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.tree.nodes import Leaf
 made = Checkpoints(Path(sys.argv[1]), {"session": "s"})
 margins = np.arange(100_000, dtype=np.int64).reshape(1, -1)
-tree = (Leaf(None),) * 5_000
+tree = (Leaf(None),) * 1_000
 trees = []
 for rounds in range(1, 1_000_000):
     trees.append(tree)
