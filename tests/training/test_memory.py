@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,32 +36,56 @@ MILLION = TableSizes(1_000_000, 0, (434, 434))
 SMALL = TableSizes(100, 0, (9, 9))
 
 MEASURE = """
-import json, sys
+import json, os, sys
 import numpy as np
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.machine import anonymous_memory
 
-rows, features, told, folder = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4]
-rng = np.random.default_rng(1)
-X = rng.normal(size=(rows, features)).astype(np.float32)
-score, classes = X[:, 0] + X[:, -1] + rng.normal(size=rows), told.pop("classes", 2)
-y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
-told = {"n_estimators": 1, **told}
-few = {"security": told.get("security", "strict"), "n_estimators": told["n_estimators"]}
-FedXGBClassifier(max_depth=2, max_bin=4, **few).fit(X[:500], y[:500])  # what is imported and compiled once
-before = anonymous_memory()
-model = FedXGBClassifier(spool=folder, **told).fit(X, y)
-columns = [sum(map(len, owner.values())) for owner in model.cut_points_.values()]
-print(json.dumps([model.run_.peak_memory - before, columns]))
+def made(rows, features, classes):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(rows, features)).astype(np.float32)
+    score = X[:, 0] + X[:, -1] + rng.normal(size=rows)
+    return X, np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+
+for security in ("strict", "sealed"):  # what is imported and loaded once
+    FedXGBClassifier(max_depth=2, max_bin=4, n_estimators=2, security=security).fit(*made(500, 10, 2))
+for line in sys.stdin:
+    rows, features, told, folder = json.loads(line)
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        continue
+    X, y = made(rows, features, told.pop("classes", 2))
+    before = anonymous_memory()
+    model = FedXGBClassifier(spool=folder, **{"n_estimators": 1, **told}).fit(X, y)
+    columns = [sum(map(len, owner.values())) for owner in model.cut_points_.values()]
+    print(json.dumps([model.run_.peak_memory - before, columns]), flush=True)
+    os._exit(0)
 """
 
+Measured = Callable[[int, int, dict[str, object], Path], tuple[int, list[int]]]
 
-def measured(rows: int, features: int, told: dict[str, object], folder: Path) -> tuple[int, list[int]]:
-    """Return what a training takes in a process of its own, and the candidates of each participant."""
-    command = [sys.executable, "-c", MEASURE, str(rows), str(features), json.dumps(told), str(folder)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 # our own
-    taken, columns = json.loads(done.stdout)
-    return taken, columns
+
+@pytest.fixture(scope="module")
+def measured() -> Iterator[Measured]:
+    """Return what measures a training in a process of its own: its memory, and the candidates of each participant."""
+    with subprocess.Popen(
+        [sys.executable, "-c", MEASURE],  # noqa: S603 # our own
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        asking, answers = program.stdin, program.stdout
+        assert asking is not None
+        assert answers is not None
+
+        def measure(rows: int, features: int, told: dict[str, object], folder: Path) -> tuple[int, list[int]]:
+            print(json.dumps([rows, features, told, str(folder)]), file=asking, flush=True)
+            taken, columns = json.loads(answers.readline())
+            return taken, columns
+
+        yield measure
+        asking.close()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +104,9 @@ def measured(rows: int, features: int, told: dict[str, object], folder: Path) ->
     ],
     ids=["two", "four", "nobody else", "spool", "sealed", "sealed classes", "constrained"],
 )
-def test_the_formula_is_right_within_15_percent(rows: int, told: dict[str, object], tmp_path: Path) -> None:
+def test_the_formula_is_right_within_15_percent(
+    rows: int, told: dict[str, object], tmp_path: Path, measured: Measured
+) -> None:
     """For simulations of several sizes, in memory and in the spool."""
     taken, columns = measured(rows, 10, told, tmp_path)
     security = str(told.get("security", "strict"))

@@ -33,7 +33,7 @@ _TELL_AT = 4
 """The receiver tells what was taken as soon as it is more than the window divided by this."""
 
 _SMALL = 1 << 12
-"""A block up to this size is written in one record with its header, and kept as bytes: an array has 500 bytes besides."""
+"""A block up to this size is written in one record with its header, and kept as bytes: arrays take 500 bytes more."""
 
 
 class Pieces:
