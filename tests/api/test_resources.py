@@ -57,7 +57,7 @@ def test_a_spool_changes_nothing_and_is_gone_afterwards(
     """E in a file below the folder gives the same partial models."""
     wanted = models(table)
     monkeypatch.setattr("mpfedxgb.training.memory._WORKING", 0)
-    monkeypatch.setattr("mpfedxgb.training.memory.candidate_bytes", lambda role, params, alone: 0)
+    monkeypatch.setattr("mpfedxgb.training.memory.candidate_bytes", lambda role, params, roles: 0)
     made = []
     plain = SpoolTileStore.__init__
 
@@ -77,7 +77,7 @@ def test_a_spool_changes_nothing_and_is_gone_afterwards(
 def test_a_training_that_fails_leaves_no_spool(table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ends it."""
     monkeypatch.setattr("mpfedxgb.training.memory._WORKING", 0)
-    monkeypatch.setattr("mpfedxgb.training.memory.candidate_bytes", lambda role, params, alone: 0)
+    monkeypatch.setattr("mpfedxgb.training.memory.candidate_bytes", lambda role, params, roles: 0)
 
     def stop(report: object) -> None:
         assert len(list(tmp_path.iterdir())) == 1

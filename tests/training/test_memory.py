@@ -162,7 +162,7 @@ def test_what_the_formula_is_made_of() -> None:
     )
     u, members = 16 * 1_000_000 * 8, 4 * 32 * 125_000
     for role, (vectors, features) in enumerate(((6, 0), (8, 10), (7, 20), (7, 0))):
-        gains = candidate_bytes(role, params, alone=True) * 16 * 930
+        gains = candidate_bytes(role, params, roles=1) * 16 * 930
         assert five[role] == vectors * u + members + gains + features * 5_000_000 + 3_000_000
         assert six[role] - five[role] == vectors * u + members + gains
         assert classes[role] - five[role] == 3 * (vectors * u + members + gains)
@@ -175,23 +175,25 @@ def test_what_the_formula_is_made_of() -> None:
     besides = simulation_bytes(params, sizes, in_spool=True) - together
     assert BASE < besides < 1.5 * BASE
     assert simulation_bytes(params, sizes) == besides + together + 930 * 8_000_000
-    saved = sum(candidate_bytes(role, params, True) - candidate_bytes(role, params, False) for role in range(4))
+    saved = sum(candidate_bytes(role, params, 1) - candidate_bytes(role, params, 4) for role in range(4))
     assert sum(five.values()) - together == saved * 16 * 930 > 0
 
 
 def test_what_sealed_trainings_take_besides() -> None:
-    """Margins, labels and weights stay; chunks of up to 2^17 rows count where levels are narrow; shares are on disk."""
+    """Margins, labels and weights stay; so does, beside chunks of up to 2^17 rows, what levels took; shares are on disk."""
     sizes = TableSizes(1_000_000, 1000, (310, 620))
     flat, deep = (TrainParams(num_class=2, max_depth=depth, security="sealed") for depth in (1, 7))
     paper = replace(deep, security="paper", min_child_weight=0.0)  # whose levels are as wide
     for role, carried in enumerate((8, 16, 16)):
-        kept = carried * 2_001_000
+        kept = carried * 2_001_000 + working(role, deep, sizes).gradients
         assert bytes_besides(deep, sizes, [role]) - bytes_besides(paper, sizes, [role]) == kept
         weighted = bytes_besides(replace(deep, weighted=True), sizes, [role])
         assert weighted - bytes_besides(deep, sizes, [role]) == carried * 1_000_000
+        one_tree = bytes_besides(replace(deep, n_estimators=1), sizes, [role])
+        assert one_tree - bytes_besides(replace(paper, n_estimators=1), sizes, [role]) == carried * 2_001_000
         assert margin_bytes(role, flat, sizes) == (4 * 8 * 1_001_000 if role else 0)
     few, most, more = (replace(sizes, rows=rows, eval_rows=0, columns=(9, 9)) for rows in (1 << 16, 1 << 17, 1 << 18))
-    taken = [bytes_besides(flat, one, [0]) - 18 * 8 * one.rows for one in (few, most, more)]
+    taken = [bytes_besides(replace(flat, n_estimators=1), one, [0]) - 18 * 8 * one.rows for one in (few, most, more)]
     assert taken[1] - taken[0] > 3 * (taken[2] - taken[1])
     frames = [peak_bytes(1, flat, one) - BASE - training_bytes([1], flat, one) for one in (few, most, more)]
     assert frames[0] * 2 == frames[1] == frames[2] > 0
@@ -208,7 +210,7 @@ def test_the_coordinator_keeps_small_masks() -> None:
     small, large = TableSizes(1000, 0, (33_554,)), TableSizes(1000, 0, (33_555,))
     assert (keeps_masks(small), keeps_masks(large)) == (True, False)
     least, more = bytes_besides(params, small, [0]), bytes_besides(params, large, [0])
-    assert least - more == 33_554 * 8000 - candidate_bytes(0, params, alone=True)
+    assert least - more == 33_554 * 8000 - candidate_bytes(0, params, roles=1)
 
 
 def test_the_spool_is_foretold() -> None:

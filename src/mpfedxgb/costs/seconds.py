@@ -48,6 +48,9 @@ _CANDIDATE, _ROW = 15_000, 310
 _CONSTRAINED = 36_000
 """The same of a candidate where columns have directions."""
 
+_SEALED = 12_000
+"""The same of a row whose gradient is computed on secrets."""
+
 WORTH_MEASURING = 5.0
 """Seconds of a training from which on it is worth measuring the machine before it starts."""
 
@@ -158,4 +161,6 @@ def _work(params: TrainParams, sizes: TableSizes, role: int, rates: Rates) -> fl
         products = max(vectors * others / rates.products, 8 * levels * others / rates.reading)
     candidate = _CONSTRAINED if params.constrained else _CANDIDATE
     steps = nodes * (candidate * columns + _ROW * sizes.rows)
+    if params.facts.hides_rows:
+        steps += _SEALED * rounds * params.outputs * sizes.rows
     return _PRODUCT * (products + streams / rates.stream) + steps / rates.stream

@@ -13,13 +13,13 @@ the left ones (M u). E takes 8 bytes for every row and candidate of the others, 
 process share it. A coordinator that brings columns has no E and adds its own columns; of its matrix each participant
 has a share of its own, as large as E. Of every candidate of the last level's nodes each role has `candidate_bytes`:
 in a process of its own all that it has at its worst moment, and less where roles share a process, since those moments
-do not meet. What Python and its libraries take to begin with is in `BASE`.
+do not meet; over several trees one role's moment does meet what the others usually have. What Python and its libraries take to begin with is in `BASE`.
 
 Where nobody sees a row, margins and labels stay from round to round, and before a tree grows, g and h are computed of
 them on secrets, a chunk of rows after the other. Log-loss takes most where a table's bits are brought into the ring,
 nearly all of it at the coordinator, and at a participant in a process of its own in the frame that they come in. That
-comes to the memory of two levels, which is kept from tree to tree (`Scratch`); either that or the widest level is the
-most.
+comes to the memory of levels, which is kept from tree to tree (`Scratch`), in a first tree of the last two; either that
+or the widest level is the most.
 """
 
 from __future__ import annotations
@@ -110,17 +110,18 @@ def keeps_masks(sizes: TableSizes) -> bool:
     return _mask_bytes(sizes) <= KEPT_BYTES
 
 
-def candidate_bytes(role: int, params: TrainParams, alone: bool) -> int:
-    """Return what a role has of a candidate of a node while the best are looked for, alone in its process or not."""
+def candidate_bytes(role: int, params: TrainParams, roles: int) -> int:
+    """Return what a role has of a candidate of a node while the best are looked for, as one of `roles` of a process."""
     if params.constrained:
         of = _CONSTRAINED
     elif params.largest_step:
         of = _CLIPPED
     else:
         of = _PENALISED if params.reg_alpha else _FREE
-    if not alone:
-        return of.together
-    return of.coordinator if role == COORDINATOR else of.participant
+    alone = of.coordinator if role == COORDINATOR else of.participant
+    if roles == 1:
+        return alone
+    return of.together + ((alone - of.together) // roles if params.n_estimators > 1 else 0)
 
 
 def bytes_besides(params: TrainParams, sizes: TableSizes, here: Collection[int]) -> int:
@@ -132,8 +133,9 @@ def bytes_besides(params: TrainParams, sizes: TableSizes, here: Collection[int])
         working = mode_of(params).working(role, params, sizes)
         own = _bins(role, params, sizes) + leaf_bytes(role, params, sizes) + (masks if role == COORDINATOR else 0)
         vectors = _vectors(role, params, sizes)
-        most = max(vectors, vectors * 3 // 4 + working.gradients)  # the memory of two levels is kept for the next tree
-        gains = candidate_bytes(role, params, alone=len(here) == 1) * candidates
+        kept = vectors if params.n_estimators > 1 else vectors * 3 // 4  # the memory of levels, for the next tree
+        most = max(vectors, kept + working.gradients)
+        gains = candidate_bytes(role, params, len(here)) * candidates
         if params.constrained:  # its last level takes the most when children are made, after the gains
             most = max(most, most // 2 + gains)
         else:
