@@ -69,8 +69,8 @@ Measured = Callable[[int, int, dict[str, object], Path], tuple[int, list[int]]]
 @pytest.fixture(scope="module")
 def measured() -> Iterator[Measured]:
     """Return what measures a training in a process of its own: its memory, and the candidates of each participant."""
-    with subprocess.Popen(
-        [sys.executable, "-c", MEASURE],  # noqa: S603 # our own
+    with subprocess.Popen(  # noqa: S603 # our own
+        [sys.executable, "-c", MEASURE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -180,7 +180,7 @@ def test_what_the_formula_is_made_of() -> None:
 
 
 def test_what_sealed_trainings_take_besides() -> None:
-    """Margins, labels and weights stay; so does, beside chunks of up to 2^17 rows, what levels took; shares are on disk."""
+    """Margins, labels and weights stay; beside chunks of up to 2^17 rows, what levels took, too; shares are on disk."""
     sizes = TableSizes(1_000_000, 1000, (310, 620))
     flat, deep = (TrainParams(num_class=2, max_depth=depth, security="sealed") for depth in (1, 7))
     paper = replace(deep, security="paper", min_child_weight=0.0)  # whose levels are as wide

@@ -13,7 +13,8 @@ the left ones (M u). E takes 8 bytes for every row and candidate of the others, 
 process share it. A coordinator that brings columns has no E and adds its own columns; of its matrix each participant
 has a share of its own, as large as E. Of every candidate of the last level's nodes each role has `candidate_bytes`:
 in a process of its own all that it has at its worst moment, and less where roles share a process, since those moments
-do not meet; over several trees one role's moment does meet what the others usually have. What Python and its libraries take to begin with is in `BASE`.
+do not meet; over several trees one role's moment does meet what the others usually have. What Python and its
+libraries take to begin with is in `BASE`.
 
 Where nobody sees a row, margins and labels stay from round to round, and before a tree grows, g and h are computed of
 them on secrets, a chunk of rows after the other. Log-loss takes most where a table's bits are brought into the ring,

@@ -215,7 +215,7 @@ def test_a_helper_that_fails_ends_the_connection(connection: tuple[PeerStream, s
     def short(_: bytes) -> None:
         raise MemoryError
 
-    stream._pieces.accept = short  # type: ignore[method-assign]
+    stream._pieces.accept = short  # type: ignore[method-assign, assignment]
     there.sendall(HEADER.pack(NO_BLOCK, 0, 0))
     assert stream.ended.wait(LONG)
     with refused(ExhaustedError, "room", "bank"):

@@ -174,7 +174,7 @@ def test_a_block_in_crumbs_takes_the_memory_of_its_content() -> None:
 
 
 def test_small_blocks_in_crumbs_take_what_they_count_for() -> None:
-    """A header in one record and its only byte in the next: many such blocks take no more memory than they count for."""
+    """A header in one record, its only byte in the next: many such blocks take no more memory than they count for."""
     count = 2000
     end = pieces(window=count * (1 + OVERHEAD))
     tracemalloc.start()
