@@ -30,6 +30,7 @@ from mpfedxgb.training.memory import (
     training_bytes,
 )
 from mpfedxgb.tree.level import TableSizes
+from support.role_processes import make_nursery, train_in_processes
 
 PARAMS = TrainParams(max_depth=5, n_estimators=10)
 MILLION = TableSizes(1_000_000, 0, (434, 434))
@@ -128,9 +129,10 @@ def test_so_it_is_where_each_role_is_a_process(coordinator: str | None, constrai
     tables = toy_tables(rows=1000, features=30 if constrained else 60)
     training = {"n_estimators": 1, "max_depth": 5, "max_bin": 64, "min_child_weight": 0.0, "num_class": 2}
     training["constrained"] = constrained
-    with Trial(tmp_path, tables, "label", "row", training, coordinator=coordinator) as trial:
-        trial.train()
-        records = {trial.roster.name(role): trial.record(role) for role in trial.roster.roles}
+    trial = Trial(tmp_path, tables, "label", "row", training, coordinator=coordinator)
+    with make_nursery() as nursery:
+        train_in_processes(trial, nursery)
+    records = {trial.roster.name(role): trial.record(role) for role in trial.roster.roles}
 
     for name, record in records.items():
         assert record["forecast"]["memory"] == pytest.approx(record["peak_memory"], rel=0.15), name
