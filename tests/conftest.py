@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import logging
 import os
 import subprocess
@@ -51,9 +52,14 @@ _COMPILING = pytest.StashKey["subprocess.Popen[bytes]"]()
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test by its kind before any are chosen by marks."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark every test by its kind before any are chosen by marks; mix modules where several processes run them.
+
+    By folders, most that wait would come at the same time, when nothing is left to compute beside them.
+    """
     kinds.mark(items)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: hashlib.sha256(item.nodeid.partition("::")[0].encode()).digest())
 
 
 @pytest.hookimpl(trylast=True)
