@@ -32,8 +32,8 @@ _RECORD = 1 << 14
 _MOST_RECORDS = 64
 """Read in one go, however many there are: a flood must not hold up deadlines and stops."""
 
-_MOST_LAST_READS = 1 << 14
-"""What a broken connection still holds is read to its end, in at most that many goes."""
+_LAST_READS = 2.0
+"""Seconds at most for reading what a broken connection still holds: what the system had taken of it, some megabytes."""
 
 _TICK = 0.05
 """Seconds after which the helper looks whether a program that was just there still comes and goes."""
@@ -271,9 +271,9 @@ class PeerStream:
         except OSError:
             self._is_mute = True
             self._outbox.clear()
-            for _ in range(_MOST_LAST_READS):  # what it said before it ended counts, its reason at the very end
-                if not self._read():
-                    break
+            until = time.monotonic() + _LAST_READS
+            while self._read() and time.monotonic() < until:  # what it said before it ended counts, its reason is last
+                pass
             self._end_because(lost(self.name))
         except BaseException:  # interrupted: nobody knows how much was written
             self._end_because(lost(self.name))
