@@ -379,7 +379,7 @@ def measure(case: Case, size: int, participants: int, repeat: int) -> ProtocolRo
             with party.phase(f"repetition {i}"):
                 job()
 
-    meters = run_locally(program, participants).meters
+    meters = run_locally(program, participants, one_core=False).meters
     seconds = min(max(meter.total(f"repetition {i}").seconds for meter in meters) for i in range(1, repeat + 1))
     coordinator, active, *auxiliaries = (meter.total(f"repetition {repeat}") for meter in meters)
     return ProtocolRow(

@@ -138,7 +138,7 @@ def mul_seconds(participants: int, elements: int, calls: int = 50) -> float:
             multiply(party, x, x)
         return time.perf_counter() - began
 
-    return max(run_locally(program, participants, one_core=True).results) / calls
+    return max(run_locally(program, participants).results) / calls
 
 
 def result(rows: Sequence[Row]) -> Result:

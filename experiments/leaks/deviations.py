@@ -58,7 +58,7 @@ def train(
     private = [(None,)] + [(TrainData(table, labels=labels if m == 0 else None),) for m, table in enumerate(tables)]
     settings = SessionSettings(insecure_seed=seed, parameters=params.to_json())
     looking = [Observer(), seen_by_p1 or Observer(), *(Observer() for _ in tables[1:])]
-    run = run_locally(program, len(tables), private, settings, one_core=True, observers=looking)
+    run = run_locally(program, len(tables), private, settings, observers=looking)
     results = [result for result in run.results if result is not None]
     kept = [r.candidates for r in results], [r.model for r in results]
     training = RecordedTraining(params, tables, labels, *kept, transcripts=[])

@@ -34,7 +34,7 @@ def sums_of(training: RecordedTraining, trees: Sequence[Tree], table: Table | No
         return secure_predict(party, 1, scorer, None)
 
     settings = SessionSettings(insecure_seed=1)
-    run = run_locally(program, len(scorers), [(None,), *((one,) for one in scorers)], settings, one_core=True)
+    run = run_locally(program, len(scorers), [(None,), *((one,) for one in scorers)], settings)
     sums: Ints = np.asarray(run.results[ACTIVE], np.int64).reshape(-1)
     return sums
 

@@ -158,7 +158,7 @@ def record(
     data = [TrainData(table, labels=labels if m == 0 else None) for m, table in enumerate(tables)]
     private = [(params, one) for one in roster.by_role(data, None)]
     settings = SessionSettings(insecure_seed=seed, parameters=params.to_json())
-    run = run_locally(secure_train, roster, private, settings, tap, one_core=True, observers=looking)
+    run = run_locally(secure_train, roster, private, settings, tap, observers=looking)
     results = [result for result in roster.by_owner(run.results) if result is not None]
     numbers, bits = ([], []) if params.facts.opens_comparisons else _masked(opened)
     gradients, margins = _rows_of(opened, _GRADIENTS), _rows_of(opened, _MARGINS) if params.facts.hides_rows else []

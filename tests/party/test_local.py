@@ -274,14 +274,14 @@ has_affinity = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="
 
 @has_affinity
 def test_one_core_keeps_all_roles_together_and_nobody_else() -> None:
-    """With one_core all roles run on one and the same core; the caller stays free to run where it could before."""
+    """All roles run on one and the same core, unless they are told not to; the caller stays free to run anywhere."""
     before = os.sched_getaffinity(0)
-    cores = run_locally(affinity, 2, one_core=True).results
+    cores = run_locally(affinity, 2).results
 
     assert len(cores[COORDINATOR]) == 1
     assert cores == [cores[COORDINATOR]] * 3
     assert os.sched_getaffinity(0) == before
-    assert run_locally(affinity, 2).results == [before] * 3
+    assert run_locally(affinity, 2, one_core=False).results == [before] * 3
 
 
 @has_affinity
@@ -299,10 +299,10 @@ def test_one_core_where_the_system_does_not_tell_which(monkeypatch: pytest.Monke
         return Failing() if library == -1 else library
 
     monkeypatch.setattr(ctypes, "CDLL", load)
-    assert run_locally(affinity, 2, one_core=True).results == [os.sched_getaffinity(0)] * 3
+    assert run_locally(affinity, 2).results == [os.sched_getaffinity(0)] * 3
 
 
 def test_one_core_where_there_is_no_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on macOS: the roles run all the same."""
     monkeypatch.delattr(os, "sched_setaffinity", raising=False)
-    assert run_locally(program, 2, one_core=True).results == [None, 6, 6]
+    assert run_locally(program, 2).results == [None, 6, 6]

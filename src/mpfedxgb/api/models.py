@@ -33,6 +33,9 @@ from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_leaves, secure_predict
 
+_SMALL = 1 << 15
+"""Rows times trees up to which the roles of a simulation score on one core."""
+
 
 def write_report(
     models: Sequence[PartialModel],
@@ -152,7 +155,9 @@ def _score(
                 return secure(party, classes, scorer, rounds if party.is_active else None)
 
             scorers = [m.scorer(table) for m, table in zip(models, matched, strict=True)]
-            run = run_locally(program, roster, [(scorer,) for scorer in roster.by_role(scorers, None)], settings)
+            private = [(scorer,) for scorer in roster.by_role(scorers, None)]
+            is_small = matched[0].rows * len(active.trees) <= _SMALL
+            run = run_locally(program, roster, private, settings, one_core=is_small)
     seconds = time.perf_counter() - started
     result = run.results[ACTIVE]
     assert result is not None

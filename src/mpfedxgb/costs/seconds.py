@@ -80,7 +80,7 @@ def calibrate(clock: Callable[[], float] = time.perf_counter) -> Rates:
     products = _a_second(lambda: kernels.dense_add(tile, vectors, out), clock) * out.size * _ROWS
     reading = _a_second(lambda: kernels.dense_add(large, pair, out_of_pair), clock) * large.nbytes
     started = clock()
-    run_locally(_openings, 2, one_core=True)
+    run_locally(_openings, 2)
     opening = (clock() - started) / _OPENINGS
     return Rates(products, _a_second(lambda: stream.octets(size), clock) * size, reading, opening, cores())
 

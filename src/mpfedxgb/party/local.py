@@ -104,7 +104,7 @@ def run_roles(
     settings: SessionSettings | None = None,
     tap: Tap | None = None,
     make_source: MakeSource | None = None,
-    one_core: bool = False,
+    one_core: bool = True,
     observers: Sequence[Observer] | None = None,
 ) -> list[Outcome[T]]:
     """Run all roles as threads and return how each of them ended, the coordinator first.
@@ -121,7 +121,7 @@ def run_roles(
     tap, make_source : for tests: see everything that is sent; replace the key streams
     one_core : bool
         Keep all roles on one core. Where their steps are short, they wait for the interpreter's lock more than they
-        compute, and on one core they hand it over in half the time; long kernels run beside each other on several.
+        compute, and on one core they hand it over in half the time. False for long kernels, to run beside each other.
     observers : one Observer per role, the coordinator's first; none if None
     """
     roster = Roster.numbered(roster) if isinstance(roster, int) else roster
@@ -200,7 +200,7 @@ def run_locally(
     settings: SessionSettings | None = None,
     tap: Tap | None = None,
     make_source: MakeSource | None = None,
-    one_core: bool = False,
+    one_core: bool = True,
     observers: Sequence[Observer] | None = None,
 ) -> LocalRun[T]:
     """Run all roles as threads (see `run_roles`); raise the first error that any of them met."""
