@@ -52,6 +52,22 @@ def test_directions_make_candidates_cost_more() -> None:
     assert more(10_000, 600) == pytest.approx(more(100, 600))
 
 
+def test_rows_whose_gradients_are_computed_on_secrets_cost_more() -> None:
+    """For every boosting round, and whatever the columns are."""
+    rates, roster = replace(TYPICAL, opening=0.0), Roster.numbered(2)
+
+    def more(rows: int, columns: int, trees: int = 3) -> float:
+        params = [TrainParams(num_class=2, n_estimators=trees, max_depth=2, security=s) for s in ("sealed", "strict")]
+        sizes = TableSizes(rows, 0, (columns, columns))
+        of_sealed, of_strict = (estimate_seconds(forecast(one, sizes, roster), rates, True) for one in params)
+        return of_sealed - of_strict
+
+    assert more(1000, 9) > 0
+    assert more(2000, 9) == pytest.approx(2 * more(1000, 9))
+    assert more(1000, 90) == pytest.approx(more(1000, 9))
+    assert more(1000, 9, trees=6) == pytest.approx(2 * more(1000, 9))
+
+
 def test_a_participant_estimates_for_itself() -> None:
     """By its own work, and what the link makes it wait: nearly what the whole forecast says of roles apart."""
     sizes, roster, settings = TableSizes(100_000, 0, (60, 60)), Roster.numbered(2), SessionSettings(link=LINKS["wan"])

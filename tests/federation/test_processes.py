@@ -505,7 +505,7 @@ def test_who_came_in_time_is_kept(tmp_path: Path, nursery: Nursery) -> None:
         identity = Identity.load("telecom", authority, certificate, key)
         transport = connect(settings.connection_settings(patience(WAIT), 1 << 20), identity, peers=[0])
         try:
-            end = time.monotonic() + 1.5  # five times as long as the coordinator waits before it thinks again
+            end = time.monotonic() + patience(1.5)  # five times as long as the coordinator waits before it thinks again
             while time.monotonic() < end:
                 with suppress(PeerTimeoutError):
                     transport.receive(0, 0.1)

@@ -56,9 +56,16 @@ def train_in_processes(trial: Trial, nursery: Nursery) -> None:
         command, option = ("participant", "--train") if trial.roster.owner_of(role) else ("coordinator", "--once")
         children[role] = nursery.start([command, trial.settings(role), option], home / "log")
     end = time.monotonic() + patience(WAIT)
-    for role, child in children.items():
-        code = child.wait(max(0.0, end - time.monotonic()))
-        assert code == 0, (homes[role] / "log").read_text(errors="replace")
+    try:
+        while any(child.poll() is None for child in children.values()) and time.monotonic() < end:
+            failed = [role for role, child in children.items() if child.poll()]
+            assert not failed, {role: (homes[role] / "log").read_text(errors="replace") for role in failed}
+            time.sleep(0.01)
+        codes = {role: child.poll() for role, child in children.items()}
+        assert set(codes.values()) == {0}, codes
+    finally:
+        for child in children.values():
+            child.kill()
 
 
 class Place:

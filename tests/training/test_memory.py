@@ -54,7 +54,8 @@ for line in sys.stdin:
     rows, features, told, folder = json.loads(line)
     child = os.fork()
     if child:
-        os.waitpid(child, 0)
+        if os.waitpid(child, 0)[1]:
+            sys.exit("a training failed")
         continue
     X, y = made(rows, features, told.pop("classes", 2))
     before = anonymous_memory()
@@ -93,7 +94,7 @@ def measured() -> Iterator[Measured]:
     ("rows", "told"),
     [
         (60_000, {"participants": 2, "max_depth": 5, "max_bin": 64}),
-        (50_000, {"participants": 4, "max_depth": 4, "max_bin": 64}),
+        (50_000, {"participants": 4, "max_depth": 4, "max_bin": 64, "n_estimators": 3}),
         (60_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "coordinator": "P3"}),
         (50_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "max_memory": "700 MB"}),
         (70_000, {"participants": 3, "max_depth": 2, "max_bin": 32, "security": "sealed", "n_estimators": 2}),
@@ -112,8 +113,9 @@ def test_the_formula_is_right_within_15_percent(
     taken, columns = measured(rows, 10, told, tmp_path)
     security = str(told.get("security", "strict"))
     classes, constrained = int(str(told.get("classes", 2))), "monotone_constraints" in told
-    loss, depth = "multi:softprob" if classes > 2 else "binary:logistic", int(str(told["max_depth"]))
-    params = TrainParams(loss, classes, max_depth=depth, security=security, constrained=constrained)
+    loss = "multi:softprob" if classes > 2 else "binary:logistic"
+    depth, trees = (int(str(told.get(key, 1))) for key in ("max_depth", "n_estimators"))
+    params = TrainParams(loss, classes, n_estimators=trees, max_depth=depth, security=security, constrained=constrained)
     owns = "coordinator" in told
     sizes = TableSizes(rows, 0, tuple(columns), owns)
     forecast = training_bytes(range(len(columns) + 1 - owns), params, sizes, in_spool="max_memory" in told)

@@ -19,8 +19,8 @@ libraries take to begin with is in `BASE`.
 Where nobody sees a row, margins and labels stay from round to round, and before a tree grows, g and h are computed of
 them on secrets, a chunk of rows after the other. Log-loss takes most where a table's bits are brought into the ring,
 nearly all of it at the coordinator, and at a participant in a process of its own in the frame that they come in. That
-comes to the memory of levels, which is kept from tree to tree (`Scratch`), in a first tree of the last two; either that
-or the widest level is the most.
+comes to the memory of levels, which is kept from tree to tree (`Scratch`), three quarters of it in a training of one
+tree; either that or the widest level is the most.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def candidate_bytes(role: int, params: TrainParams, roles: int) -> int:
     alone = of.coordinator if role == COORDINATOR else of.participant
     if roles == 1:
         return alone
-    return of.together + ((alone - of.together) // roles if params.n_estimators > 1 else 0)
+    return of.together + (max(0, alone - of.together) // roles if params.n_estimators > 1 else 0)
 
 
 def bytes_besides(params: TrainParams, sizes: TableSizes, here: Collection[int]) -> int:

@@ -15,7 +15,7 @@ from types import FrameType
 import pytest
 
 from contracts.transport_contract import LONG, ROOM, Call
-from mpfedxgb.errors import ExhaustedError, PeerTimeoutError, StoppedError, may_stop_in
+from mpfedxgb.errors import ExhaustedError, PeerFinishedError, PeerTimeoutError, StoppedError, may_stop_in
 from mpfedxgb.transport.tls.pieces import ASK, HEADER, OVERHEAD, PART, PIECE_BYTES, Pieces
 from mpfedxgb.transport.tls.pieces import ROOM as NO_BLOCK
 from mpfedxgb.transport.tls.stream import PeerStream, lost
@@ -208,8 +208,8 @@ def test_a_broken_connection_is_read_to_its_end(federation: Loopback) -> None:
         assert [stream.receive(0.0) for _ in range(200)] == [number.to_bytes(2, "big") for number in range(200)]
 
 
-def test_a_helper_that_fails_ends_the_connection(connection: tuple[PeerStream, ssl.SSLSocket]) -> None:
-    """Where memory is short, say: both sides hear of it, and the descriptors are given back."""
+def test_no_memory_for_what_comes_ends_the_connection(connection: tuple[PeerStream, ssl.SSLSocket]) -> None:
+    """Both sides hear of it, and the descriptors are given back."""
     stream, there = connection
 
     def short(_: bytes) -> None:
@@ -225,6 +225,22 @@ def test_a_helper_that_fails_ends_the_connection(connection: tuple[PeerStream, s
         assert not there.recv(1)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_helper_that_fails_ends_the_connection(connection: tuple[PeerStream, ssl.SSLSocket]) -> None:
+    """However it fails: a connection that nobody tends would be dead without a word."""
+    stream, there = connection
+
+    def fail() -> float:
+        raise ZeroDivisionError
+
+    stream._keep_alive = fail  # type: ignore[method-assign]
+    there.sendall(HEADER.pack(NO_BLOCK, 0, 0))
+    assert stream.ended.wait(LONG)
+    with refused(PeerFinishedError, "ended", "bank"):
+        stream.receive(LONG)
+    assert stream._socket.fileno() == -1
+
+
 def test_half_a_block_and_what_nobody_takes_is_given_back(connection: tuple[PeerStream, ssl.SSLSocket]) -> None:
     """An ended connection may lie about while a role waits for the next one."""
     stream, there = connection
@@ -232,6 +248,9 @@ def test_half_a_block_and_what_nobody_takes_is_given_back(connection: tuple[Peer
     with refused(PeerTimeoutError, "late", "bank", 0.0):
         while True:
             assert stream.receive(0.0 if stream._pieces.place else LONG) == b"ab"
+    stream._pieces.blocks.append(b"cd")
+    stream.close()
+    assert not stream._pieces.blocks
     stream.end(lost("bank"))
     assert not stream._pieces.place
     assert stream._pieces._memory is None

@@ -182,6 +182,7 @@ def test_a_port_for_which_no_descriptors_are_left_is_refused_as_such(federation:
             for _ in range(2):
                 with refused(ExhaustedError, "room", f"127.0.0.1:{federation.ports[0]}"):
                     federation.connect(0, identity)
+            taken += [os.dup(0) for _ in range(left)]  # as many are left as before
         finally:
             for one in taken:
                 os.close(one)

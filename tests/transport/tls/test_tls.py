@@ -110,11 +110,16 @@ def test_closing_frees_port_and_threads(federation: Loopback) -> None:
     assert not left
 
 
+@pytest.mark.parametrize("limits", [{"LINGER": SHORT}, {"LINGER": LONG, "LINGER_IN_ALL": SHORT, "SLOWEST": 1 << 30}])
 def test_closing_does_not_wait_long_for_nobody(
-    federation: Loopback, pair: tuple[TlsTransport, TlsTransport], monkeypatch: pytest.MonkeyPatch
+    federation: Loopback,
+    pair: tuple[TlsTransport, TlsTransport],
+    monkeypatch: pytest.MonkeyPatch,
+    limits: dict[str, float],
 ) -> None:
-    """A peer that reads nothing, not even underneath, is waited for a bounded time."""
-    monkeypatch.setattr(mpfedxgb.transport.tls.transport, "LINGER", SHORT)
+    """A peer that reads nothing, not even underneath, is waited for a bounded time; one that trickles, in all."""
+    for name, limit in limits.items():
+        monkeypatch.setattr(mpfedxgb.transport.tls.transport, name, limit)
     monkeypatch.setattr(pair[0]._stream_to(1), "_read", lambda: False)
     for _ in range(40):
         pair[1].send(0, bytes(1 << 20), LONG)

@@ -63,11 +63,16 @@ class Pieces:
         """Where the bytes of a block that follow next may be written; empty if something else follows."""
 
     def fits(self, size: int, unwritten: int = 0) -> bool:
-        """Return whether there is room for a block, when so much of what was sent is not even written."""
+        """Return whether there is room for a block, while `unwritten` bytes of what was sent are still queued here."""
         # What the receiver has taken without telling is at most the second bound: a block that alone exceeds the window
         # does not wait for a telling that is not due. What is not written yet nobody has taken, whatever a peer says.
-        waiting = max(self._sent - self.taken_there, unwritten)
+        waiting = max(self.owed, unwritten)
         return waiting + size + OVERHEAD <= self.window or waiting <= self.window // _TELL_AT
+
+    @property
+    def owed(self) -> int:
+        """What was sent and, as far as is known, not taken."""
+        return self._sent - self.taken_there
 
     def cut(self, block: Block) -> list[Block]:
         """Return what to write for a block."""

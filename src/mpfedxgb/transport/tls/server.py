@@ -83,7 +83,7 @@ class Server:
         self._callers: list[_Caller] = []  # the oldest first
         self._most = _most_callers()
         self._listening: list[socket.socket] = []
-        with _in_words(listen), ExitStack() as opened:
+        with _as_listen_error(listen), ExitStack() as opened:
             self._selector = opened.enter_context(selectors.DefaultSelector())
             self._ear, self._bell = map(opened.enter_context, socket.socketpair())
             self._selector.register(self._ear, READ)
@@ -238,8 +238,8 @@ def _listening_on(bound: Address) -> Generator[socket.socket, None, None]:
 
 
 @contextmanager
-def _in_words(bound: Address) -> Generator[None, None, None]:
-    """Raise what the system refuses to who wants to listen as an error of ours."""
+def _as_listen_error(bound: Address) -> Generator[None, None, None]:
+    """Turn an OSError into an ExhaustedError or UserError that names the address."""
     try:
         yield
     except OSError as error:

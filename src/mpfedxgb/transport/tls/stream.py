@@ -22,7 +22,7 @@ from copy import copy
 from typing import cast
 
 from mpfedxgb.errors import ExhaustedError, FederationError, FrameError, PeerFinishedError, PeerTimeoutError, in_one_go
-from mpfedxgb.transport.tls.pieces import ASK, FINISHED, PART, ROOM, Pieces, ask_before
+from mpfedxgb.transport.tls.pieces import ASK, FINISHED, HEADER, PART, ROOM, Pieces, ask_before
 from mpfedxgb.transport.transport import Block
 from mpfedxgb.transport.transports import ask_every
 
@@ -74,6 +74,7 @@ class PeerStream:
         self._lock = threading.Lock()
         self._waiters: list[threading.Lock] = []  # held ones, released when something has changed
         self._outbox: deque[Block] = deque([memoryview(first)] if first else [])
+        self._queued = len(first)  # bytes of the outbox
         self._closed = False  # by this side
         self._is_mute = False  # nothing that is written arrives any more
         self._end: FederationError | None = None  # why nothing comes after the blocks that are there
@@ -94,6 +95,11 @@ class PeerStream:
         return self._end is None and not self._closed
 
     @property
+    def owed(self) -> int:
+        """Bytes of what was sent that the peer's program has not taken, as far as it has told."""
+        return self._pieces.owed
+
+    @property
     def why_ended(self) -> str:
         """Why nothing can arrive any more; empty as long as something may."""
         return "" if self._end is None else str(self._end)
@@ -108,7 +114,7 @@ class PeerStream:
                 f"a block of {size} bytes is larger than the {pieces.max_block} allowed", "range", "block", size
             )
         with self._lock:
-            if not self._wait_until(lambda: self._end is not None or pieces.fits(size, self._unwritten()), timeout):
+            if not self._wait_until(lambda: self._end is not None or pieces.fits(size, self._unwritten), timeout):
                 raise PeerTimeoutError(
                     f"{self.name} took nothing for {timeout:g} seconds", parameter=self.name, value=timeout
                 )
@@ -226,19 +232,24 @@ class PeerStream:
 
     # The socket, under the lock
 
+    @property
     def _unwritten(self) -> int:
-        return sum(map(len, self._outbox)) if self._outbox else 0
+        """What is queued, less what headers may be of it: never more than an honest peer has not taken."""
+        return max(0, self._queued - (self._queued >> 12) - (1 << 10))
 
     @in_one_go
     def _write(self, block: Block | None, kind: int = PART) -> None:
         if self._is_mute:
             return
         if block is not None:
-            self._outbox.extend(self._pieces.cut(block))
+            parts = self._pieces.cut(block)
+            self._outbox.extend(parts)
+            self._queued += sum(map(len, parts))
         elif kind == ASK:
             self._ask_first()
         else:
             self._outbox.append(self._pieces.header(kind))
+            self._queued += HEADER.size
         self._flush()
         if self._outbox:
             self._ring()  # the helper goes on
@@ -253,6 +264,7 @@ class PeerStream:
             self._outbox.append(self._pieces.header(ASK))
         else:
             self._outbox.insert(place, ask_before(self._outbox[place]))
+        self._queued += HEADER.size
 
     @in_one_go
     def _flush(self) -> None:
@@ -261,6 +273,7 @@ class PeerStream:
             while self._outbox:
                 self._outbox[0] = buffer = memoryview(self._outbox[0])
                 written = self._socket.send(buffer[:_RECORD])  # the same ones again if they have to wait
+                self._queued -= written
                 if written < len(buffer):
                     self._outbox[0] = buffer[written:]
                 else:
@@ -271,6 +284,7 @@ class PeerStream:
         except OSError:
             self._is_mute = True
             self._outbox.clear()
+            self._queued = 0
             until = time.monotonic() + _LAST_READS
             while self._read() and time.monotonic() < until:  # what it said before it ended counts, its reason is last
                 pass
@@ -336,6 +350,7 @@ class PeerStream:
         if self._end is None:
             self._end = why
             self._outbox.clear()
+            self._queued = 0
             self._pieces.drop_half()
             self._ring()
             self._wake()
@@ -350,8 +365,10 @@ class PeerStream:
         try:
             self._tend()
         finally:  # whatever has ended it: a connection that nobody tends would be dead without a word
-            self.end(lost(self.name))
-            self._hang_up()
+            try:
+                self.end(lost(self.name))
+            finally:
+                self._hang_up()
 
     def _tend(self) -> None:
         calls = -1

@@ -34,8 +34,8 @@ __all__ = ["TlsTransport", "connect", "open_transport"]
 LINGER = 5.0
 """Seconds that closing waits for a peer that takes nothing of what was sent before."""
 
-LINGER_IN_ALL = 600.0
-"""Seconds that closing waits in all, however slowly peers take what was sent."""
+LINGER_IN_ALL, SLOWEST = 600.0, 125_000
+"""Seconds that closing waits in all, however slowly peers take what was sent; the bytes of that for another second."""
 
 LAST_LINGER, LAST_LINGER_IN_ALL = 1.0, 30.0
 """The same at the end of the process, if nobody has closed the transport."""
@@ -203,8 +203,12 @@ class TlsTransport:
             raise FederationError(f"roles {self._role} and {peer} are not connected", "place", str(peer)) from None
 
     def close(self) -> None:
-        """Release everything (see Transport); what was sent before still arrives, unless a peer takes nothing."""
-        self._end(LINGER, time.monotonic() + LINGER_IN_ALL)
+        """Release everything (see Transport).
+
+        What was sent before still arrives, unless a peer takes nothing, or all of them less than `SLOWEST` in a second.
+        """
+        owed = sum(stream.owed for stream in list(self._rendezvous.streams.values()))
+        self._end(LINGER, time.monotonic() + LINGER_IN_ALL + owed / SLOWEST)
 
     def _end(self, linger: float, until: float) -> None:
         self._close_by = min(self._close_by, until)  # hurries another thread that closes, too
